@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -187,18 +186,14 @@ func addTool(s *server.Server, name string) {
 	})
 }
 
-var noError = testkit.NoError
+var (
+	noError = testkit.NoError
+	wantIs  = testkit.WantIs
+)
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-func wantIs(t testing.TB, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: got %v, want %v", what, err, want)
 	}
 }

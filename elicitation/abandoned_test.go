@@ -73,9 +73,7 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 				return
 			}
 			refused(t, err, elicitation.ReasonAmbiguous, -32601, "No client session available")
-			if n := len(sc.requests()); n != 0 {
-				t.Errorf("bob was asked %d times", n)
-			}
+			wantEqual(t, "questions to bob", len(sc.requests()), 0)
 		})
 	}
 }

@@ -17,18 +17,13 @@ func TestWithdrawnOnce(t *testing.T) {
 		s := newScene(t, elicitation.Options{}, "")
 		s.screen.answer = func(q *protocol.Request) {
 			d := s.HandleProgress(s.session.Sender(), progress(q.ID, 1))
-			if d != elicitation.Accepted {
-				t.Errorf("progress is %v", d)
-			}
+			wantEqual(t, "progress", d, elicitation.Accepted)
 			s.call.End()
 		}
-		if _, err := s.ask(form("m")); !errors.Is(err, elicitation.ReasonCancelled) {
-			t.Errorf("error is %v", err)
-		}
+		_, err := s.ask(form("m"))
+		wantIs(t, "ask", err, elicitation.ReasonCancelled)
 		synctest.Wait()
-		if n := len(s.screen.notifications("notifications/cancelled")); n != 1 {
-			t.Errorf("taken back %d times", n)
-		}
+		wantEqual(t, "cancellations", len(s.screen.notifications("notifications/cancelled")), 1)
 	})
 }
 

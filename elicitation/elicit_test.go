@@ -83,9 +83,7 @@ func TestAskerContext(t *testing.T) {
 			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{ID: "s1"})}, ask, "up")
 		_, err := call.Elicit(t.Context(), form("Deploy?"))
 		refused(t, err, elicitation.ReasonTimeout, protocol.CodeTimeout, "Elicitation timed out")
-		if err := <-over; !errors.Is(err, context.Canceled) {
-			t.Errorf("the Asker's context ended with %v", err)
-		}
+		wantIs(t, "the Asker's context", <-over, context.Canceled)
 		synctest.Wait()
 		r.wantEvents("created timeout")
 	})

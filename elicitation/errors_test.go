@@ -31,13 +31,9 @@ func TestErrorIsItsReason(t *testing.T) {
 			err := fmt.Errorf("host: %w", newError(reason, ""))
 			for _, target := range all {
 				want := target == reason || target == general[reason]
-				if got := errors.Is(err, target); got != want {
-					t.Errorf("is %s: got %v, want %v", target, got, want)
-				}
+				wantEqual(t, fmt.Sprint("is ", target), errors.Is(err, target), want)
 			}
-			if fmt.Sprint(reason) != string(reason) {
-				t.Errorf("printed as %v, labelled %q", reason, string(reason))
-			}
+			wantEqual(t, "printed as", fmt.Sprint(reason), string(reason))
 		})
 	}
 }
@@ -53,15 +49,11 @@ func TestCancelledQuestionIsItsCause(t *testing.T) {
 	} {
 		t.Run(string(by), func(t *testing.T) {
 			err := newError(elicitation.ReasonCancelled, by)
-			if !errors.Is(err, elicitation.ReasonCancelled) {
-				t.Error("is not cancelled")
-			}
+			wantIs(t, "the cause", err, elicitation.ReasonCancelled)
 			for _, other := range []elicitation.Reason{
 				elicitation.ReasonNoSession, elicitation.ReasonShutdown,
 			} {
-				if got := errors.Is(err, other); got != (other == cause) {
-					t.Errorf("is %s: %v", other, got)
-				}
+				wantEqual(t, fmt.Sprint("is ", other), errors.Is(err, other), other == cause)
 			}
 		})
 	}

@@ -50,9 +50,7 @@ func TestPanicsInCodeOfTheHost(t *testing.T) {
 			if test.offered {
 				offered.ConfirmDelivery()
 				r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted)
-				if ends != 1 {
-					t.Errorf("the question ended %d times", ends)
-				}
+				wantEqual(t, "ends of the question", ends, 1)
 			}
 			call.End()
 			r.settled()

@@ -231,9 +231,7 @@ func (s *screen) notifications(method string) (all []*protocol.Notification) {
 func (r *rig) answers(s *elicitation.Session, text string) *screen {
 	sc := &screen{t: r.TB}
 	sc.answer = func(q *protocol.Request) {
-		if d := r.HandleReply(s.Sender(), result(q.ID, text)); d != elicitation.Accepted {
-			r.Errorf("reply is %v, want accepted", d)
-		}
+		wantEqual(r, "reply", r.HandleReply(s.Sender(), result(q.ID, text)), elicitation.Accepted)
 	}
 	return sc
 }
@@ -249,9 +247,7 @@ func (r *rig) events() string {
 
 func (r *rig) wantEvents(want string) {
 	r.Helper()
-	if got := r.events(); got != want {
-		r.Errorf("events %q, want %q", got, want)
-	}
+	wantEqual(r, "events", r.events(), want)
 }
 
 var labelled = regexp.MustCompile(`[a-z]+="([^"]*)"`)
@@ -278,27 +274,20 @@ func books(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	}
 	ended := sums["completed_total"] + sums["timeout_total"] + sums["errors_total"] +
 		sums["cancelled_total"]
-	if requests, pending := sums["requests_total"], sums["pending"]; requests != ended+pending {
-		t.Errorf("%v requests, but %v ended and %v are pending", requests, ended, pending)
-	}
+	wantEqual(t, "questions that ended or are pending", sums["requests_total"],
+		ended+sums["pending"])
 	return sums
 }
 
 func (r *rig) wantCounted(name string, want float64) {
 	r.Helper()
-	if n := series(r.TB, r.registry)[name]; n != want {
-		r.Errorf("%s is %v, want %v", name, n, want)
-	}
+	wantEqual(r, name, series(r.TB, r.registry)[name], want)
 }
 
 func (r *rig) settled() {
 	r.Helper()
-	if n := r.Pending(); n != 0 {
-		r.Errorf("%d slots are taken, want none", n)
-	}
-	if pending := books(r.TB, r.registry)["pending"]; pending != 0 {
-		r.Errorf("%v pending, want none", pending)
-	}
+	wantEqual(r, "slots taken", r.Pending(), 0)
+	wantEqual(r, "pending", books(r.TB, r.registry)["pending"], 0)
 }
 
 // The function refused checks an error's kind and the upstream's error.
@@ -333,9 +322,7 @@ func (r *rig) put(c *elicitation.Call, params json.RawMessage) (*offered, *outco
 func (r *rig) complete(from elicitation.Sender, reply *protocol.Response,
 	want elicitation.Disposition) {
 	r.Helper()
-	if d := r.HandleReply(from, reply); d != want {
-		r.Errorf("reply is %v, want %v", d, want)
-	}
+	wantEqual(r, "reply", r.HandleReply(from, reply), want)
 }
 
 type logFunc func(name string)
@@ -369,4 +356,14 @@ func (r *rig) abandon(o elicitation.Origin, up elicitation.UpstreamKey) *elicita
 	return c
 }
 
-var noError = testkit.NoError
+var (
+	noError = testkit.NoError
+	wantIs  = testkit.WantIs
+)
+
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

@@ -83,13 +83,9 @@ func TestLimits(t *testing.T) {
 				err := ask(test.fits)
 				refused(t, err, elicitation.ReasonCapacity, protocol.CodeBusy,
 					"Too many elicitations are pending")
-				if limit := limitOf(t, err); limit != test.limit {
-					t.Errorf("refused by limit %s, want %s", limit, test.limit)
-				}
+				wantEqual(t, "refused by", limitOf(t, err), test.limit)
 			}
-			if n := r.Pending(); n != test.fits {
-				t.Errorf("%d pending, want %d: nothing is evicted", n, test.fits)
-			}
+			wantEqual(t, "pending, of which none is evicted", r.Pending(), test.fits)
 			offers[0].Cancel()
 			if err := ask(0); err != nil {
 				t.Errorf("a slot that is free is not given: %v", err)
@@ -132,7 +128,5 @@ func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 	if n, limit := fill(alice()); n != 16 || limit != "principal" {
 		t.Errorf("alice has %d questions, then limit %q, want 16", n, limit)
 	}
-	if limit := ask(bobs); limit != "" {
-		t.Errorf("bob is refused by limit %q", limit)
-	}
+	wantEqual(t, "bob is refused by", ask(bobs), "")
 }

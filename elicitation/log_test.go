@@ -103,9 +103,7 @@ func TestRedactor(t *testing.T) {
 	if text := r.logText(); strings.Contains(text, canary) {
 		t.Errorf("the secret is there: %s", text)
 	}
-	if m := r.logs.All()[0].ContextMap()["message"]; m != "len=25" {
-		t.Errorf("message is %q", m)
-	}
+	wantEqual(t, "message", r.logs.All()[0].ContextMap()["message"], "len=25")
 	r.wantEvents("created delivered completed rejected rejected created error")
 }
 

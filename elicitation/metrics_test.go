@@ -46,9 +46,8 @@ func TestMetricNames(t *testing.T) {
 	}
 	h := families[slices.Index(got, "elicitation_duration_seconds histogram 1")].GetMetric()[0].
 		GetHistogram()
-	if last := h.GetBucket()[len(h.GetBucket())-1].GetUpperBound(); last != 600 {
-		t.Errorf("the histogram reaches to %v s, want 600", last)
-	}
+	wantEqual(t, "upper bound of the histogram",
+		h.GetBucket()[len(h.GetBucket())-1].GetUpperBound(), 600)
 }
 
 // Metrics of routers on one registry add up; on wrapped registries they stay apart.

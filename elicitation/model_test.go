@@ -298,10 +298,8 @@ func (m *model) progress() {
 			q.due = last
 		}
 	}
-	if d := m.HandleProgress(q.call.session.Sender(),
-		progress(q.Request().ID, 1)); d != want {
-		m.Errorf("progress is %v, want %v", d, want)
-	}
+	wantEqual(m, "progress", m.HandleProgress(q.call.session.Sender(), progress(q.Request().ID, 1)),
+		want)
 }
 
 func (m *model) wait() {
@@ -312,18 +310,14 @@ func (m *model) wait() {
 
 func (m *model) check() {
 	waiting := m.pending(func(*modelQuestion) bool { return true })
-	if n := m.Pending(); n != waiting {
-		m.Errorf("%d pending, want %d", n, waiting)
-	}
+	wantEqual(m, "pending", m.Pending(), waiting)
 	sums := books(m.TB, m.registry)
 	for name, want := range map[string]int{
 		"requests_total": m.created, "pending": waiting, "rejected_total": m.refused,
 		"completed_total": m.ends["completed"], "timeout_total": m.ends["timeout"],
 		"errors_total": m.ends["error"], "cancelled_total": m.ends["cancelled"],
 	} {
-		if n := sums[name]; int(n) != want {
-			m.Errorf("elicitation_%s is %v, want %d", name, n, want)
-		}
+		wantEqual(m, "elicitation_"+name, int(sums[name]), want)
 	}
 	for i, q := range m.questions {
 		q.mu.Lock()

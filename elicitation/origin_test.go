@@ -71,9 +71,7 @@ func TestElicitFrom(t *testing.T) {
 				kind = elicitation.ReasonAmbiguous
 			}
 			refused(t, err, kind, -32601, "No client session available")
-			if asked != "" {
-				t.Errorf("%s was asked all the same", asked)
-			}
+			wantEqual(t, "asked all the same", asked, "")
 			r.wantEvents("rejected")
 			f := r.logs.All()[0].ContextMap()
 			if f["reason"] != test.want || f["upstream_session"] != string(test.upstream) ||
@@ -158,9 +156,8 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // nobody answers
 			_, err := r.ElicitFrom(ctx, test.up, form("m"))
-			if errors.Is(err, elicitation.ReasonAmbiguous) != test.want {
-				t.Errorf("%s: error is %v", test.up, err)
-			}
+			wantEqual(t, fmt.Sprint(test.up, " is ambiguous"),
+				errors.Is(err, elicitation.ReasonAmbiguous), test.want)
 		})
 	}
 }

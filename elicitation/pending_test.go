@@ -131,9 +131,7 @@ func checkEvents(t *testing.T, r *rig, questions int) {
 			seen[id] += e.Message[len("elicitation."):] + " "
 		}
 	}
-	if len(seen) != questions {
-		t.Errorf("events of %d questions, want %d", len(seen), questions)
-	}
+	wantEqual(t, "questions with events", len(seen), questions)
 	fits := regexp.MustCompile(`^created (delivered )?(completed|timeout|error|cancelled) $`)
 	for id, events := range seen {
 		if !fits.MatchString(events) {
@@ -203,28 +201,22 @@ func testProgressExtends(t *testing.T, timeout, longest time.Duration) {
 		offered, err := offer(call, t.Context(), form("m"), func(o outcome) { ended = o })
 		noError(t, err)
 		began, id := time.Now(), offered.Request().ID
-		if d := r.HandleProgress(elicitation.Sender{Session: "s2", Principal: alice()},
-			progress(id, 1)); d != elicitation.WrongSession {
-			t.Errorf("a stranger's progress is %v", d)
-		}
-		if d := r.HandleProgress(s.Sender(),
-			progress(protocol.IntID(1), 1)); d != elicitation.Unknown {
-			t.Errorf("progress of something else is %v", d)
-		}
+		stranger := elicitation.Sender{Session: "s2", Principal: alice()}
+		wantEqual(t, "a stranger's progress", r.HandleProgress(stranger, progress(id, 1)),
+			elicitation.WrongSession)
+		wantEqual(t, "progress of something else",
+			r.HandleProgress(s.Sender(), progress(protocol.IntID(1), 1)), elicitation.Unknown)
 		for i := range 4 {
 			time.Sleep(longest * 5 / 18)
 			want := elicitation.Accepted
 			if i == 3 {
 				want = elicitation.Expired // 20/18 of the longest time
 			}
-			if d := r.HandleProgress(s.Sender(), progress(id, float64(i))); d != want {
-				t.Errorf("after %v progress is %v, want %v", time.Since(began), d, want)
-			}
+			wantEqual(t, "progress after "+time.Since(began).String(),
+				r.HandleProgress(s.Sender(), progress(id, float64(i))), want)
 		}
 		synctest.Wait()
-		if !errors.Is(ended.Err, elicitation.ReasonTimeout) {
-			t.Errorf("outcome is %+v", ended)
-		}
+		wantIs(t, "outcome", ended.Err, elicitation.ReasonTimeout)
 		if d := r.logs.All()[2].ContextMap()["duration_ms"]; d != float64(longest.Milliseconds()) {
 			t.Errorf("it timed out after %v ms, want %v", d, longest)
 		}

@@ -78,9 +78,7 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 				!errors.Is(err, elicitation.ReasonInvalidQuestion) {
 				t.Fatalf("error is %v (%+v), want reason %s with -32602", err, e, test.reason)
 			}
-			if len(s.screen.frames) != 0 {
-				t.Error("something was sent")
-			}
+			wantEqual(t, "frames sent", len(s.screen.frames), 0)
 			s.wantEvents("rejected")
 			s.settled()
 		})
@@ -106,9 +104,7 @@ func TestMembersThatDifferInCase(t *testing.T) {
 			s := newSceneVia(t, elicitation.Options{}, byHand())
 			if !test.taken {
 				_, err := s.ask(json.RawMessage(test.params))
-				if !errors.Is(err, elicitation.ReasonInvalidQuestion) {
-					t.Errorf("error is %v", err)
-				}
+				wantIs(t, "error", err, elicitation.ReasonInvalidQuestion)
 				s.settled()
 				return
 			}
@@ -192,9 +188,7 @@ func TestMetaOfModernQuestions(t *testing.T) {
 				Meta json.RawMessage `json:"_meta"`
 			}
 			noError(t, json.Unmarshal(o.Request().Params, &got))
-			if string(got.Meta) != want {
-				t.Errorf("_meta is %s, want %s", got.Meta, want)
-			}
+			wantEqual(t, "_meta", string(got.Meta), want)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package elicitation_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -184,9 +185,8 @@ func TestConversionNeedsEnforcement(t *testing.T) {
 			t.Errorf("validation %d: got %s, %v; want %s", test.how, raw, err, test.want)
 		}
 		last := r.logs.All()[r.logs.Len()-1].ContextMap()
-		if _, warned := last["violation"]; warned != test.warns {
-			t.Errorf("validation %d: violation %v", test.how, last["violation"])
-		}
+		_, warned := last["violation"]
+		wantEqual(t, fmt.Sprintf("validation %d warns", test.how), warned, test.warns)
 	}
 }
 
@@ -220,9 +220,7 @@ func TestDispositionsHaveNames(t *testing.T) {
 		elicitation.Expired: "expired",
 		elicitation.Invalid: "invalid",
 	} {
-		if got := d.String(); got != want {
-			t.Errorf("%d is %q, want %q", d, got, want)
-		}
+		wantEqual(t, fmt.Sprint("disposition ", int(d)), d.String(), want)
 	}
 }
 

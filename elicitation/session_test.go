@@ -16,9 +16,7 @@ func TestAttach(t *testing.T) {
 		t.Error("one id was attached twice")
 	}
 	s.Detach()
-	if again := r.attach(elicitation.SessionInfo{ID: "s1"}); again.ID() != "s1" {
-		t.Errorf("id is %q", again.ID())
-	}
+	wantEqual(t, "id", r.attach(elicitation.SessionInfo{ID: "s1"}).ID(), "s1")
 	for _, version := range []protocol.Version{"2027-01-01", "draft", "2025"} {
 		if _, err := r.Attach(elicitation.SessionInfo{Version: version}); err == nil {
 			t.Errorf("a session of version %q is attached", version)
@@ -82,9 +80,7 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 				return
 			}
 			refused(t, err, elicitation.ReasonCapability, test.code, test.message)
-			if n := len(sc.frames); n != 0 {
-				t.Errorf("%d frames were sent", n)
-			}
+			wantEqual(t, "frames sent", len(sc.frames), 0)
 			r.wantEvents("rejected")
 			r.wantCounted("rejected_total{"+test.reason+"}", 1)
 			r.wantCounted("requests_total", 0)

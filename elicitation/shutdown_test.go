@@ -57,9 +57,7 @@ func TestShutdownWithStuckHost(t *testing.T) {
 					t.Errorf("Shutdown: %v after %v", err, took)
 				}
 				synctest.Wait()
-				if got := ended.Load(); got != test.want {
-					t.Errorf("%d of %d questions have ended, want %d", got, questions, test.want)
-				}
+				wantEqual(t, "questions that ended", ended.Load(), test.want)
 				r.settled()
 				time.Sleep(stuck)
 			})
@@ -75,15 +73,11 @@ func TestShutdown(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- r.Shutdown(t.Context()) }()
 		synctest.Wait()
-		if _, err := r.Attach(elicitation.SessionInfo{}); !errors.Is(err,
-			elicitation.ReasonShutdown) {
-			t.Errorf("Attach: %v", err)
-		}
-		if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, byHand(),
-			"up"); !errors.Is(err, elicitation.ReasonShutdown) {
-			t.Errorf("Begin: %v", err)
-		}
-		_, err := offer(offered.Call(), t.Context(), form("m"), nil)
+		_, err := r.Attach(elicitation.SessionInfo{})
+		wantIs(t, "Attach", err, elicitation.ReasonShutdown)
+		_, err = r.Begin(t.Context(), elicitation.Origin{Session: s}, byHand(), "up")
+		wantIs(t, "Begin", err, elicitation.ReasonShutdown)
+		_, err = offer(offered.Call(), t.Context(), form("m"), nil)
 		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy,
 			"The gateway is shutting down")
 		_, err = r.ElicitFrom(t.Context(), "up", form("m"))

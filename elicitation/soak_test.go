@@ -29,9 +29,7 @@ func TestSoak(t *testing.T) {
 	}
 	goroutines, heap := runtime.NumGoroutine(), testkit.HeapInUse()
 	soak(t, long, router, warm, warm+rounds)
-	if n := router.Pending(); n != 0 {
-		t.Errorf("%d pending", n)
-	}
+	wantEqual(t, "pending", router.Pending(), 0)
 	for range 100 { // goroutines may still be ending
 		if runtime.NumGoroutine() <= goroutines {
 			break

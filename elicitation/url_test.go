@@ -90,9 +90,7 @@ func TestURLPolicyCannotLiftTheRule(t *testing.T) {
 		refused(t, err, elicitation.ReasonInvalidQuestion, -32602,
 			"Invalid elicitation request: the URL is not allowed")
 	}
-	if len(s.screen.frames) != 0 {
-		t.Error("something was sent")
-	}
+	wantEqual(t, "frames sent", len(s.screen.frames), 0)
 	if _, err := s.ask(urlQuestion("m", "http://intranet.example/", "e")); err != nil {
 		t.Error(err)
 	}
@@ -119,9 +117,7 @@ func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
 		o, _ := r.notified(name)
 		ids[r.visit(o, "", "1")] = true
 	}
-	if len(ids) != 3 {
-		t.Errorf("%d ids for 3 visits", len(ids))
-	}
+	wantEqual(t, "ids for 3 visits", len(ids), 3)
 	r.wantCompletion("", "1", elicitation.Unknown)
 }
 
@@ -158,9 +154,7 @@ func TestElicitationCompleted(t *testing.T) {
 	r.wantCompletion("a", known[0], elicitation.Unknown)
 	r.wantCompletion("a", "1", elicitation.Accepted)
 	r.wantCompletion("a", "1", elicitation.Unknown)
-	if n := len(streams[1].frames); n != 0 {
-		t.Errorf("the other session got %d frames", n)
-	}
+	wantEqual(t, "frames to the other session", len(streams[1].frames), 0)
 	told := streams[0].notifications("notifications/elicitation/complete")
 	var p protocol.ElicitationCompleted
 	if len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != known[0] {
@@ -207,9 +201,8 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 		}
 	}
 	r.wantCompletion("up", "1", elicitation.Accepted)
-	if n := len(r.screen.notifications("notifications/elicitation/complete")); n != 1 {
-		t.Errorf("the call's stream got %d completions", n)
-	}
+	wantEqual(t, "completions on the call's stream",
+		len(r.screen.notifications("notifications/elicitation/complete")), 1)
 	r.call.End()
 	if d, err := r.HandleURLCompletion(t.Context(), "up", "2"); d != elicitation.Expired ||
 		!errors.Is(err, elicitation.ReasonDelivery) {
@@ -223,9 +216,7 @@ func TestElicitationIDsOfTwoSessions(t *testing.T) {
 	s1, _ := r.notified("s1")
 	s2, _ := r.notified("s2")
 	first := r.visit(s1, "up", "1")
-	if again := r.visit(s1, "up", "1"); again != first {
-		t.Errorf("asked again, the client knows it as %q, want %q", again, first)
-	}
+	wantEqual(t, "id for the client when asked again", r.visit(s1, "up", "1"), first)
 	if second := r.visit(s2, "up", "1"); second == first {
 		t.Errorf("another client knows it as %q, too", second)
 	}

@@ -3,7 +3,7 @@ package elicitation_test
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -53,18 +53,14 @@ func TestCallOfTheClientWaitsWhileItsUpstreamAsks(t *testing.T) {
 			}()
 			if !refused {
 				<-asked
-				if !slices.Equal(told, []bool{true}) {
-					t.Errorf("told %v while a person is asked, want true", told)
-				}
+				wantEqual(t, "told while a person is asked", fmt.Sprint(told), "[true]")
 				close(answer)
 			}
 			if err := <-done; (err != nil) != refused {
 				t.Errorf("got %v", err)
 			}
 		}
-		if !slices.Equal(told, []bool{true, false}) {
-			t.Errorf("told %v, want true and false", told)
-		}
+		wantEqual(t, "told", fmt.Sprint(told), "[true false]")
 	})
 }
 

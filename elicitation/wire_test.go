@@ -385,9 +385,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 				}
 				got := test.run(w)
 				synctest.Wait()
-				if got != test.upstream {
-					t.Errorf("the upstream gets\n%s, want\n%s", got, test.upstream)
-				}
+				wantEqual(t, "the upstream gets", got, test.upstream)
 				id := w.wantLogs(test.logs)
 				w.wantClient(test.logs, test.withdrawn, id)
 				w.wantMetrics(test.counted)
@@ -441,9 +439,7 @@ func (w *wired) wantLogs(want []entry) (id string) {
 			}
 			got["request_id"] = "ID"
 		}
-		if e.Message != got["event"] {
-			w.Errorf("the entry %s has the event %v", e.Message, got["event"])
-		}
+		wantEqual[any](w, "the event of the entry", e.Message, got["event"])
 		if i >= len(want) {
 			w.Errorf("log entry %d is one too many: %v", i, got)
 			continue
@@ -452,9 +448,7 @@ func (w *wired) wantLogs(want []entry) (id string) {
 			"duration_ms": 0.0, "call_id": "c1"}
 		maps.Copy(full, want[i])
 		maps.DeleteFunc(full, func(_ string, v any) bool { return v == nil })
-		if fmt.Sprint(full) != fmt.Sprint(entry(got)) {
-			w.Errorf("log entry %d is\n%v, want\n%v", i, entry(got), full)
-		}
+		wantEqual(w, fmt.Sprint("log entry ", i), fmt.Sprint(full), fmt.Sprint(entry(got)))
 	}
 	if len(all) < len(want) {
 		w.Errorf("%d log entries, want %d", len(all), len(want))

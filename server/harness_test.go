@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -252,7 +251,12 @@ func wantPanic(t *testing.T, word string, f func()) {
 
 type none struct{}
 
-var noError = testkit.NoError
+var (
+	noError    = testkit.NoError
+	wantPart   = testkit.WantPart
+	wantIs     = testkit.WantIs
+	wantNoPart = testkit.WantNoPart
+)
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
@@ -275,13 +279,6 @@ func wantList[T comparable](t testing.TB, what string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-func wantPart(t testing.TB, what, got, part string) {
-	t.Helper()
-	if !strings.Contains(got, part) {
-		t.Errorf("%s: got %q, want %q in it", what, got, part)
 	}
 }
 
@@ -309,20 +306,6 @@ func write(t testing.TB, to io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(to, text)
 	noError(t, err)
-}
-
-func wantIs(t testing.TB, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: got %v, want %v", what, err, want)
-	}
-}
-
-func wantNoPart(t testing.TB, what, got, part string) {
-	t.Helper()
-	if strings.Contains(got, part) {
-		t.Errorf("%s: %q is in %q", what, part, got)
-	}
 }
 
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {

@@ -64,10 +64,8 @@ func TestRefusedLinesAreObserved(t *testing.T) {
 			h := newHarness(t, &server.Options{Observer: seen})
 			h.plain()
 			var out bytes.Buffer
-			if err := h.ServeStream(t.Context(), strings.NewReader(tt.in), &out,
-				&server.StreamOptions{MaxLineBytes: 500}); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, h.ServeStream(t.Context(), strings.NewReader(tt.in), &out,
+				&server.StreamOptions{MaxLineBytes: 500}))
 			wantList(t, "the result", seen.take(), tt.want)
 		})
 	}

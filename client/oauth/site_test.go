@@ -529,9 +529,4 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-func wantIs(t testing.TB, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: got %v, want %v", what, err, want)
-	}
-}
+var wantIs = testkit.WantIs

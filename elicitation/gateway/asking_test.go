@@ -142,10 +142,6 @@ func TestACallWithoutRoomOpensNoConnection(t *testing.T) {
 	c := byHand(t, url, "ops_deploy")
 	begin(t, c)
 	before := opened.Load()
-	if said := wantBusy(t, c); !strings.Contains(said.Message, "at this gateway") {
-		t.Errorf("got %v", said)
-	}
-	if opened.Load() != before {
-		t.Error("a connection was opened")
-	}
+	wantPart(t, "busy", wantBusy(t, c).Message, "at this gateway")
+	wantEqual(t, "connections opened", opened.Load(), before)
 }

@@ -40,9 +40,7 @@ func TestQuestionsLeftOutAreAskedAgainInOrder(t *testing.T) {
 	for _, part := range strings.Split(again, `"question-`)[1:] {
 		got += "question-" + part[:strings.Index(part, `"`)] + " "
 	}
-	if got != want {
-		t.Errorf("again %q, want %q", got, want)
-	}
+	wantEqual(t, "again", got, want)
 }
 
 func TestKeptResultsAreBounded(t *testing.T) {

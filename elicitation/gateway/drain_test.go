@@ -62,9 +62,8 @@ func TestWhatBeginsWhileDrainingIsRefusedWith503(t *testing.T) {
 			t.Errorf("in an open session: %v", err)
 		}
 		next, _ := resume(t, c, pending, target{"production"})
-		if _, got := resume(t, c, next, confirmation{true}); got != deployed {
-			t.Errorf("got %q", got)
-		}
+		_, got := resume(t, c, next, confirmation{true})
+		wantEqual(t, "the result", got, deployed)
 		close(release)
 		if err := errors.Join(<-ended, <-down); err != nil {
 			t.Error(err)

@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -155,12 +154,8 @@ func TestTheLogSaysWhyACallFailed(t *testing.T) {
 					&clienthttp.Options{HTTPClient: &http.Client{Timeout: time.Second}})
 				url, w := startWatched(t, u)
 				got := callText(t, connect(t, url, 0, &person{}, "ops_x"), "ops_x")
-				if !strings.Contains(got, scene.client) {
-					t.Errorf("%v: the client reads %q", era, got)
-				}
-				if got := w.failedCall(t); got != scene.fields {
-					t.Errorf("%v: the log says %q, want %q", era, got, scene.fields)
-				}
+				wantPart(t, fmt.Sprint(era, ": the client reads"), got, scene.client)
+				wantEqual(t, fmt.Sprint(era, ": the log says"), w.failedCall(t), scene.fields)
 				why, _, _ := strings.Cut(scene.fields, " ")
 				series, err := testutil.GatherAndCount(w.registry, failuresTotal)
 				if n := w.counted(t, why); n < 1 || series != 12 {
@@ -181,9 +176,7 @@ func TestTheLogSaysThatAnUpstreamIsGone(t *testing.T) {
 		if got := callText(t, c, "ops_x"); !strings.HasPrefix(got, "failed: ") {
 			t.Errorf("%v: got %q", era, got)
 		}
-		if got := w.failedCall(t); got != "unreachable" {
-			t.Errorf("%v: the log says %q", era, got)
-		}
+		wantEqual(t, fmt.Sprint(era, ": the log says"), w.failedCall(t), "unreachable")
 		if n := w.counted(t, "unreachable"); n < 1 {
 			t.Errorf("%v: counted %v", era, n)
 		}
@@ -222,9 +215,7 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 		if got != test.client {
 			t.Errorf("%v, kept %v: the client reads %q, %v", test.era, test.kept, got, err)
 		}
-		if got := w.failedCall(t); got != "capability" {
-			t.Errorf("%v: the log says %q", test.era, got)
-		}
+		wantEqual(t, fmt.Sprint(test.era, ": the log says"), w.failedCall(t), "capability")
 	}
 }
 
@@ -245,16 +236,11 @@ func TestACallThatIsGivenUpIsNoFault(t *testing.T) {
 			<-running
 			leave()
 		}()
-		if _, err := c.CallTool(ctx, "ops_x", nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
+		_, err := c.CallTool(ctx, "ops_x", nil)
+		wantIs(t, "the call", err, context.Canceled)
 		await(t, ended, "the call goes on upstream")
 		eventually(func() bool { return w.logs.FilterMessage("gateway.call_failed").Len() > 0 })
-		if got := w.failedCall(t); got != "given_up" {
-			t.Errorf("the log says %q", got)
-		}
-		if n := w.logs.FilterLevelExact(zap.WarnLevel).Len(); n != 0 {
-			t.Errorf("%d warnings", n)
-		}
+		wantEqual(t, "the log says", w.failedCall(t), "given_up")
+		wantEqual(t, "warnings", w.logs.FilterLevelExact(zap.WarnLevel).Len(), 0)
 	})
 }

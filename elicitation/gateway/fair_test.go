@@ -133,9 +133,7 @@ func TestSubscriptionsHaveShares(t *testing.T) {
 			t.Errorf("%d are acknowledged:\n%s", n, got)
 		}
 		said, updated := listen(t, connectAs(t, url, era, "ann"), false, "ops+file:///z")
-		if said != "ops+file:///z" {
-			t.Errorf("ann is told %q", said)
-		}
+		wantEqual(t, "ann is told", said, "ops+file:///z")
 		wantUpdate(t, srv, "file:///z", updated)
 	})
 }

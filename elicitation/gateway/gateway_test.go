@@ -47,9 +47,7 @@ func TestProgramsAreUpstreams(t *testing.T) {
 		for range 2 { // the second call reuses a connection
 			wantText(t, c, "ops_deploy", deployed)
 		}
-		if len(p.shown) != 4 {
-			t.Errorf("shown %q", p.shown)
-		}
+		wantEqual(t, "questions shown", len(p.shown), 4)
 	})
 }
 

@@ -440,9 +440,7 @@ func callText(t testing.TB, c *client.Client, tool string) string {
 
 func wantText(t testing.TB, c *client.Client, tool, want string) {
 	t.Helper()
-	if got := callText(t, c, tool); got != want {
-		t.Errorf("%s: got %q, want %q", tool, got, want)
-	}
+	wantEqual(t, tool, callText(t, c, tool), want)
 }
 
 func textOf(r protocol.Result) string {
@@ -539,9 +537,7 @@ func wantUpdate(t *testing.T, srv *server.Server, uri string, updated <-chan str
 		srv.ResourceUpdated(uri)
 		select {
 		case got := <-updated:
-			if got != "ops+"+uri {
-				t.Errorf("told of %s", got)
-			}
+			wantEqual(t, "told of", got, "ops+"+uri)
 			return
 		case <-deadline:
 			t.Fatal("no change is announced")
@@ -674,4 +670,15 @@ func openRawSession(t *testing.T, url, user string) (send func(body string) stri
 	return send
 }
 
-var noError = testkit.NoError
+var (
+	noError  = testkit.NoError
+	wantIs   = testkit.WantIs
+	wantPart = testkit.WantPart
+)
+
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

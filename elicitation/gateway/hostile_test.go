@@ -54,9 +54,7 @@ func TestAnUpstreamThatOffersTooMuchIsCut(t *testing.T) {
 	for range c.Tools(t.Context()) {
 		n++
 	}
-	if n != 1000 {
-		t.Errorf("%d tools are published", n)
-	}
+	wantEqual(t, "tools published", n, 1000)
 	if said := logs.FilterMessage("gateway.left_out").Len(); said != 1 || lists.Load() < 2 {
 		t.Errorf("said %d times in %d readings", said, lists.Load())
 	}
@@ -80,9 +78,7 @@ func TestAnUpstreamThatRenamesItsToolsIsReadOnceASecond(t *testing.T) {
 		if n := lists.Load(); n < 2 || n > int64(took/time.Second)+4 {
 			t.Errorf("the lists were read %d times in %v", n, took)
 		}
-		if got := toolNames(t, c); got != fmt.Sprint("ops_", renames) {
-			t.Errorf("listed %q", got)
-		}
+		wantEqual(t, "listed", toolNames(t, c), fmt.Sprint("ops_", renames))
 	})
 }
 
@@ -107,9 +103,7 @@ func TestAnUpstreamThatIsBrokenHoldsUpNothing(t *testing.T) {
 			g, url := serveGateway(t, before(other, ops(startUpstream(t).url, 0)), nil)
 			<-asked
 			c := connect(t, url, 0, &person{}, "ops_deploy")
-			if got := callText(t, c, "other_x"); !strings.Contains(got, "unknown tool") {
-				t.Errorf("%s: got %s", name, got)
-			}
+			wantPart(t, name, callText(t, c, "other_x"), "unknown tool")
 			began := time.Now()
 			if err := g.Close(); err != nil || time.Since(began) > 5*time.Second {
 				t.Errorf("%s: closing took %v: %v", name, time.Since(began), err)
@@ -135,9 +129,7 @@ func TestAnUpstreamThatRestartsWithOtherToolsIsReadAgain(t *testing.T) {
 		start("new")
 		listener.CloseClientConnections()
 		awaitTool(t, c, "ops_new")
-		if got := toolNames(t, c); got != "ops_new" {
-			t.Errorf("listed %q", got)
-		}
+		wantEqual(t, "listed", toolNames(t, c), "ops_new")
 		wantText(t, c, "ops_new", "done")
 	})
 }

@@ -171,9 +171,7 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 			case c.name == "timeout" && relayed && !modern:
 				c.text = "nobody answered in time"
 			}
-			if !strings.Contains(got, c.text) {
-				t.Errorf("%s: the call ended with %s", c.name, got)
-			}
+			wantPart(t, c.name, got, c.text)
 			books.want(t, want)
 			wantSums(t, books.series(t))
 		}
@@ -187,9 +185,7 @@ func (l *ledger) want(t *testing.T, want string) {
 		events = append(events, l.events()...)
 		return len(events) >= len(strings.Split(want, "|"))
 	})
-	if got := strings.Join(events, "|"); got != want {
-		t.Errorf("the log has %s, want %s", got, want)
-	}
+	wantEqual(t, "the log has", strings.Join(events, "|"), want)
 }
 
 func answerWith(t *testing.T, url, answer string) string {
@@ -235,9 +231,7 @@ func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 				connectUser(t, urls[i], "ann", client.Options{Era: protocol.Modern}, "ops_x")
 			}
 			question, state := askedBy(t, modernRaw(t, urls[0], "ann", "ops_x", "", ""))
-			if got := books[0].series(t)["elicitation_pending"]; got != 1 {
-				t.Errorf("%v are pending where it was asked", got)
-			}
+			wantEqual(t, "pending where it was asked", books[0].series(t)["elicitation_pending"], 1)
 			want := `elicitation_completed_total{action="accept"}`
 			if late {
 				time.Sleep(1200 * time.Millisecond)

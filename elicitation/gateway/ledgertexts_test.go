@@ -89,10 +89,8 @@ func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 		askTwice := func() {
 			for range 2 { // perhaps in one session each
 				u.pushed <- fmt.Sprintf(rawAsk, `"q"`, "Who?")
-				if got := u.takeAnswer(t.Context()); !strings.Contains(got,
-					`"code":-32601,"message":"No client session available"`) {
-					t.Errorf("the upstream reads %s", got)
-				}
+				wantPart(t, "the upstream reads", u.takeAnswer(t.Context()),
+					`"code":-32601,"message":"No client session available"`)
 				books.want(t, "rejected reason=no_session code=-32601 without downstream_session "+
 					"message=Who? subject=<nil>")
 			}
@@ -144,9 +142,7 @@ func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 		}
 		for _, name := range []string{"elicitation_requests_total",
 			`elicitation_completed_total{action="accept"}`, "elicitation_duration_seconds"} {
-			if got := books.series(t)[name]; got != 1 {
-				t.Errorf("%s is %v", name, got)
-			}
+			wantEqual(t, name, books.series(t)[name], 1)
 		}
 	})
 }
@@ -216,9 +212,7 @@ func TestQuestionsBeyondTheLimitAreRefused(t *testing.T) {
 			!strings.Contains(got, `"retryAfterMs":5000`) {
 			t.Errorf("the upstream reads %s", got)
 		}
-		if got := <-read; !strings.Contains(got, `"accept"`) {
-			t.Errorf("the upstream reads %s", got)
-		}
+		wantPart(t, "the upstream reads", <-read, `"accept"`)
 		series := books.series(t)
 		if series[`elicitation_rejected_total{reason="capacity"}`] != 1 ||
 			series[`elicitation_completed_total{action="accept"}`] != 1 {

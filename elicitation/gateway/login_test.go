@@ -246,9 +246,7 @@ func (s *loginSite) wantCommits(t *testing.T, want ...string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fmt.Sprint(s.commits) != fmt.Sprint(want) {
-		t.Errorf("commits of %q, want %q", s.commits, want)
-	}
+	wantEqual(t, "commits", fmt.Sprint(s.commits), fmt.Sprint(want))
 	for _, r := range s.resource.Requests(oauthtest.Call) {
 		if strings.Contains(fmt.Sprint(r.Header, string(r.Body)), "at-the-gateway") {
 			t.Errorf("a token of a caller went upstream: %v", r.Header)
@@ -293,9 +291,7 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 	tryFrom("bob", "another person", link, http.StatusForbidden)
 	tryFrom("", "a browser that nobody is logged in with", link, http.StatusUnauthorized)
 	tryFrom("alice", "a link that was changed", link[:len(link)-4]+"AAAA", http.StatusForbidden)
-	if n := s.as.Count(oauthtest.Authorize); n != 0 {
-		t.Errorf("%d visits came to the authorization server", n)
-	}
+	wantEqual(t, "visits to the authorization server", s.as.Count(oauthtest.Authorize), 0)
 
 	// Alice consents in her browser, and the response is opened in other browsers.
 	browser := newBrowser(t, s.url, "alice")
@@ -317,16 +313,12 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 	if status, page := s.open(browser, callback, "alice"); status != http.StatusForbidden {
 		t.Errorf("another person in the browser: status %d: %s", status, page)
 	}
-	if n := s.as.Count(oauthtest.Token); n != 0 {
-		t.Errorf("%d codes were redeemed", n)
-	}
+	wantEqual(t, "codes redeemed", s.as.Count(oauthtest.Token), 0)
 	logIn(t, browser, s.url, "alice")
 	if status, page := s.open(browser, callback, "alice"); status != http.StatusOK {
 		t.Errorf("status %d: %s", status, page)
 	}
-	if got := <-done; got != "at the upstream you are alice-at-docs" {
-		t.Error(got)
-	}
+	wantEqual(t, "the result", <-done, "at the upstream you are alice-at-docs")
 	s.wantCommits(t, "alice-at-docs")
 }
 
@@ -387,9 +379,7 @@ func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
 				p := s.newPerson(t, "alice")
 				c.change(p)
 				got := callText(t, p.connect(t, era, c.opts), "docs_whoami")
-				if !strings.Contains(got, c.want) {
-					t.Errorf("got %q, want %q in it", got, c.want)
-				}
+				wantPart(t, "the result", got, c.want)
 				s.wantCommits(t)
 			})
 		}
@@ -451,8 +441,6 @@ func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		p.wantShown(t, 1, 0)
-		if n := u.calls.Load(); n != 1 {
-			t.Errorf("the upstream was called %d times", n)
-		}
+		wantEqual(t, "calls of the upstream", u.calls.Load(), 1)
 	})
 }

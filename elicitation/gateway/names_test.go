@@ -73,14 +73,10 @@ func TestURIsOfAppsKeepTheirScheme(t *testing.T) {
 	var claims gateway.NameClaims
 	n, err := claims.Add("docs", nil)
 	noError(t, err)
-	if got := n.PublishURI("ui://w/view"); got != "ui://docs/w/view" {
-		t.Errorf("got %q", got)
-	}
+	wantEqual(t, "published", n.PublishURI("ui://w/view"), "ui://docs/w/view")
 	const meta = `{"ui":{"resourceUri":"ui://w/view"},"t":"ui:\/\/w",` +
 		`"other":"a ui://w","x":"gui:"}`
 	const want = `{"ui":{"resourceUri":"ui://docs/w/view"},"t":"ui:\/\/docs/w",` +
 		`"other":"a ui://w","x":"gui:"}`
-	if got := string(n.PublishAppURIs([]byte(meta))); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	wantEqual(t, "published", string(n.PublishAppURIs([]byte(meta))), want)
 }

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -60,9 +59,7 @@ func TestFlowsAreNotCrossed(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, user := range []string{"ann", "bob"} {
 			p := &person{answer: func(_ context.Context, message string) *protocol.ElicitResult {
-				if !strings.Contains(message, " of "+user+"-") {
-					t.Errorf("%s was asked %q", user, message)
-				}
+				wantPart(t, user+" was asked", message, " of "+user+"-")
 				r, _ := client.Accept(target{message})
 				return r
 			}}
@@ -127,9 +124,8 @@ func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	p, _ := silent(leave)
 	c := connect(t, url, protocol.Legacy, p, "ops_deploy")
-	if _, err := c.CallTool(ctx, "ops_deploy", nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	_, err := c.CallTool(ctx, "ops_deploy", nil)
+	wantIs(t, "the call", err, context.Canceled)
 	// The one slot is free again.
 	other := connect(t, url, protocol.Legacy, &person{})
 	if !eventually(func() bool { return callText(t, other, "ops_deploy") == deployed }) {
@@ -176,7 +172,5 @@ func TestACallThatIsGivenUpLeavesItsConnectionToNobody(t *testing.T) {
 	}
 	time.Sleep(200 * time.Millisecond) // long enough to return the connection
 	wantText(t, c, "ops_x", "done")
-	if n := opened.Load(); n != 3 {
-		t.Errorf("%d connections were opened, want one for the lists and two for calls", n)
-	}
+	wantEqual(t, "connections for the lists and two calls", opened.Load(), 3)
 }

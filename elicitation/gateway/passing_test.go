@@ -60,9 +60,7 @@ func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
 		Argument: "a", Value: "x"})
 	time.Sleep(300 * time.Millisecond)
 	close(release)
-	if g := <-got; g != "done" {
-		t.Errorf("got %q", g)
-	}
+	wantEqual(t, "the result", <-got, "done")
 }
 
 // Concurrent first calls to a modern upstream share one connection.
@@ -263,9 +261,7 @@ func TestTheLogHasNoAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			upstream := startRaw(t, func(c *rawCall) {
 				c.ask(99, "Q")
-				if a := c.takeAnswer(); !strings.Contains(a, "hunter2") {
-					t.Errorf("the upstream got %s", a)
-				}
+				wantPart(t, "the upstream got", c.takeAnswer(), "hunter2")
 				c.end(end, "hunter2")
 			})
 			down := ops("http://127.0.0.1:1/?key=hunter3", protocol.Legacy)

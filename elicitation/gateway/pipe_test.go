@@ -188,9 +188,7 @@ func TestFurtherMembersOfDefinitionsArePublished(t *testing.T) {
 	} {
 		said := rawLegacy(t, url, fmt.Sprintf(
 			`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"name":"u_good"}}`, method))
-		if !strings.Contains(said, want) {
-			t.Errorf("%s: got %s", method, said)
-		}
+		wantPart(t, method, said, want)
 	}
 }
 
@@ -225,9 +223,7 @@ func TestResultsThatBreakTheirSchemaArePassedOn(t *testing.T) {
 					}
 				}
 			}
-			if n := log.FilterMessage("gateway.unchecked").Len(); n != 1 {
-				t.Errorf("%d entries: %v", n, log.All())
-			}
+			wantEqual(t, "entries", log.FilterMessage("gateway.unchecked").Len(), 1)
 		})
 	}
 }
@@ -262,9 +258,7 @@ func TestOneBadEntryCostsItself(t *testing.T) {
 				resources: `{"resources":[]}`, templates: `{"resourceTemplates":[]}`}
 			answers[test.method] = test.answer
 			_, url, log := startScripted(t, answers)
-			if got := rawTools(t, url, "u_good"); len(got) != 1 {
-				t.Errorf("got %v", got)
-			}
+			wantEqual(t, "tools", len(rawTools(t, url, "u_good")), 1)
 			eventually(func() bool { return log.Len() > 0 }) // resources are read after the tools
 			if log.Len() != 1 || log.FilterMessage("gateway.upstream_down").Len() > 0 {
 				t.Errorf("logged %v", log.All())
@@ -292,9 +286,7 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 	got := fmt.Sprint(rawTools(t, url, "u_show")["u_show"]["_meta"])
 	want := "map[openai/outputTemplate:ui://u/weather/view " +
 		"ui:map[resourceUri:ui://u/weather/view] ui/resourceUri:ui://u/weather/view]"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	wantEqual(t, "the result", got, want)
 	awaitTemplates(t, url)
 	for _, test := range []struct {
 		method, params string
@@ -359,14 +351,10 @@ func TestALostSessionIsOpenedAnew(t *testing.T) {
 				s.mu.Lock()
 				test.lose(s)
 				s.mu.Unlock()
-				if got := callText(t, c, "u_good"); !strings.Contains(got, test.want) {
-					t.Errorf("got %s", got)
-				}
+				wantPart(t, "the result", callText(t, c, "u_good"), test.want)
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				if s.calls != test.runs {
-					t.Errorf("%d calls ran, want %d", s.calls, test.runs)
-				}
+				wantEqual(t, "calls that ran", s.calls, test.runs)
 			})
 		})
 	}

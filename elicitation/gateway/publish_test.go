@@ -118,9 +118,7 @@ func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 			t.Fatalf("%d opened, %d closed", opened.Load(), closed.Load())
 		}
 		time.Sleep(6*time.Minute + time.Second)
-		if n := closed.Load(); n != 2 { // the gateway's own stays
-			t.Errorf("%d are closed after 6 minutes", n)
-		}
+		wantEqual(t, "closed after 6 minutes", closed.Load(), 2) // the gateway's own stays
 		if err := g.Close(); err != nil || closed.Load() != 3 {
 			t.Errorf("%d are closed at the end: %v", closed.Load(), err)
 		}
@@ -137,9 +135,7 @@ func TestAnUpstreamThatIsDownAtStartIsPublishedLater(t *testing.T) {
 		return nil
 	})
 	c := connect(t, front(t, late), 0, &person{})
-	if got := toolNames(t, c); got != "" {
-		t.Errorf("%s is listed", got)
-	}
+	wantEqual(t, "listed", toolNames(t, c), "")
 	up.Store(true)
 	awaitTool(t, c, "ops_deploy")
 }
@@ -187,9 +183,7 @@ func TestConnectionsOfOlderUpstreamsServeOneCallerEach(t *testing.T) {
 		wantText(t, c, "ops_deploy", deployed)
 		_ = c.Close()
 	}
-	if n := opened.Load(); n != 3 {
-		t.Errorf("%d connections are opened, want one for the lists and one for each caller", n)
-	}
+	wantEqual(t, "connections for the lists and each caller", opened.Load(), 3)
 }
 
 func TestCredentialsDecideWhatIsShared(t *testing.T) {
@@ -230,9 +224,7 @@ func TestCredentialsDecideWhatIsShared(t *testing.T) {
 	if err := callAs("stranger"); err == nil || !strings.Contains(err.Error(), "log in at") {
 		t.Errorf("got %v", err)
 	}
-	if u.calls.Load() != calls {
-		t.Error("the upstream was called for somebody without credentials")
-	}
+	wantEqual(t, "calls of the upstream", u.calls.Load(), calls)
 }
 
 func TestReadyWaitsForAllUpstreams(t *testing.T) {

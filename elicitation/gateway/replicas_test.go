@@ -79,9 +79,7 @@ func wantLost(t *testing.T, u *upstreamServer, at *replica, pending *client.Pend
 		(!busy || said.Code != protocol.CodeBusy) {
 		t.Errorf("got %q, %v, %v", textOf(result), next, err)
 	}
-	if u.calls.Load() != 1 {
-		t.Errorf("called %d times", u.calls.Load())
-	}
+	wantEqual(t, "calls of the upstream", u.calls.Load(), 1)
 }
 
 func TestACallWhoseOwnerStartedAgainIsRefused(t *testing.T) {
@@ -110,9 +108,7 @@ func TestAnswersReachTheReplicaThatRunsTheCall(t *testing.T) {
 	second, _ := resume(t, viaB, begin(t, viaA), target{"production"})
 	for _, c := range []*client.Client{viaB, viaA} {
 		_, got := resume(t, c, second, confirmation{true})
-		if got != deployed {
-			t.Errorf("got %q", got)
-		}
+		wantEqual(t, "the result", got, deployed)
 	}
 	u.want(t, 1, 1)
 }
@@ -149,7 +145,5 @@ func TestALongStateReachesTheReplicaThatRunsTheCall(t *testing.T) {
 	if got != "deployed to "+long+": true" {
 		t.Errorf("got %d bytes: %.80q", len(got), got)
 	}
-	if u.calls.Load() != 1 {
-		t.Errorf("called %d times", u.calls.Load())
-	}
+	wantEqual(t, "calls of the upstream", u.calls.Load(), 1)
 }

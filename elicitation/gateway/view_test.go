@@ -56,9 +56,7 @@ func TestCallersSeeWhatTheirCredentialsShow(t *testing.T) {
 			"ann": "ops_all ops_ann", "bob": "ops_all ops_bob", "stranger": "ops_all",
 		} {
 			c := connectAs(t, url, clientEra, user)
-			if got := toolNames(t, c); got != want {
-				t.Errorf("%s sees %q, want %q", user, got, want)
-			}
+			wantEqual(t, user+" sees", toolNames(t, c), want)
 			if got := callText(t, c, "ops_ann"); got == "for ann" != (user == "ann") {
 				t.Errorf("%s got %q", user, got)
 			}
@@ -145,13 +143,9 @@ func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 	_, url := serveGateway(t, &gateway.Options{MaxConnections: 1,
 		Upstreams: []gateway.Upstream{u}}, byUser)
 	for _, user := range []string{"ann", "ann", "bob", "ann"} {
-		if got := toolNames(t, connectAs(t, url, 0, user)); got != "ops_one" {
-			t.Errorf("%s sees %q", user, got)
-		}
+		wantEqual(t, user+" sees", toolNames(t, connectAs(t, url, 0, user)), "ops_one")
 	}
-	if n := ofAnn.Load(); n != 2 {
-		t.Errorf("%d connections were opened for ann, want 2", n)
-	}
+	wantEqual(t, "connections opened for ann", ofAnn.Load(), 2)
 }
 
 // The lists of a hundred users are not read in each call.

@@ -25,9 +25,7 @@ func TestHouseExportsWhatIsListed(t *testing.T) {
 	dir := filepath.Join(root(t), filepath.FromSlash(exportedDir))
 	stale := make(map[string]bool)
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, name := range names {
 		stale[name] = true
 	}
@@ -41,9 +39,7 @@ func TestHouseExportsWhatIsListed(t *testing.T) {
 		}
 		delete(stale, file)
 		if update {
-			if err := os.WriteFile(file, []byte(want), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(file, []byte(want), 0o666))
 			continue
 		}
 		got, err := os.ReadFile(file)
@@ -56,8 +52,8 @@ func TestHouseExportsWhatIsListed(t *testing.T) {
 	for file := range stale {
 		if !update {
 			t.Errorf("%s is of no package: run this test with -update", filepath.Base(file))
-		} else if err := os.Remove(file); err != nil {
-			t.Fatal(err)
+		} else {
+			noError(t, os.Remove(file))
 		}
 	}
 }
@@ -81,15 +77,11 @@ func exportedNames(t *testing.T, p pkg) string {
 	var files []*ast.File
 	for _, name := range p.files() {
 		file, err := parser.ParseFile(fset, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		files = append(files, file)
 	}
 	d, err := doc.NewFromFiles(fset, files, p.ImportPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var lines []string
 	add := func(format string, args ...any) {
 		lines = append(lines, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
@@ -156,9 +148,7 @@ func membersOf(typ ast.Expr) []*ast.Field {
 func printNode(t *testing.T, fset *token.FileSet, node any) string {
 	t.Helper()
 	var text bytes.Buffer
-	if err := printer.Fprint(&text, fset, node); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, printer.Fprint(&text, fset, node))
 	return text.String()
 }
 

@@ -59,9 +59,7 @@ func TestHouseIsComplete(t *testing.T) {
 	if flag.Lookup("update").Value.String() == "true" {
 		text := before + houseStart + want + houseEnd + after
 		err := os.WriteFile(filepath.Join(root(t), housePage), []byte(text), 0o666)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return
 	}
 	withoutLines := func(s string) string { return houseRow.ReplaceAllString(s, "| $1 | | $3 |") }
@@ -129,9 +127,7 @@ func shortSynopsis(p pkg) string {
 func countLines(t *testing.T, p pkg) (n int) {
 	for _, file := range p.files() {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		n += bytes.Count(text, []byte("\n"))
 	}
 	return n

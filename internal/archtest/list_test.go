@@ -117,14 +117,10 @@ func eachGoFile(t *testing.T, do func(name string, src []byte, f *ast.File)) {
 			continue
 		}
 		src, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		f, err := parser.ParseFile(token.NewFileSet(), file, src,
 			parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		do(file, src, f)
 	}
 }

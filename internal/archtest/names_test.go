@@ -230,9 +230,7 @@ type I interface { N() }
 func F() {}
 `
 	f, err := parser.ParseFile(token.NewFileSet(), "p.go", source, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	index := make(nameIndex)
 	index.add("p", f)
 	for text, missing := range map[string]int{

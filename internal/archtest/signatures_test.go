@@ -28,9 +28,7 @@ func TestNoInternalTypesInSignatures(t *testing.T) {
 			continue
 		}
 		loaded, err := load.Import(p.ImportPath)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		checked++
 		for _, complaint := range internalInSignatures(loaded) {
 			t.Errorf("%s: %s", name, complaint)

@@ -45,9 +45,7 @@ func TestNoPackageState(t *testing.T) {
 		var sources []source
 		for _, file := range p.files() {
 			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			sources = append(sources, source{file, string(raw)})
 		}
 		for variable, complaint := range packageState(t, p.ImportPath, sources, exports) {
@@ -109,16 +107,12 @@ func typeCheck(t *testing.T, fset *token.FileSet, importPath string, sources []s
 	var files []*ast.File
 	for _, s := range sources {
 		file, err := parser.ParseFile(fset, s.name, s.text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		files = append(files, file)
 	}
 	config := types.Config{Importer: from}
 	checked, err := config.Check(importPath, fset, files, info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return checked, files
 }
 

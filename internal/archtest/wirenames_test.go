@@ -85,9 +85,7 @@ func texts(t *testing.T, dir, match string) map[string]bool {
 func sourcesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root(t), filepath.FromSlash(dir), "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return slices.DeleteFunc(files, func(file string) bool {
 		return strings.HasSuffix(file, "_test.go")
 	})
@@ -213,3 +211,5 @@ func union(sets ...map[string]bool) map[string]bool {
 	}
 	return all
 }
+
+var noError = testkit.NoError

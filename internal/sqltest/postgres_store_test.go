@@ -44,11 +44,9 @@ func TestPostgres(t *testing.T) {
 		db, name := c.withTables(t)
 		testVisit(t, newStore(t, db, sqlstore.Options{}),
 			newStore(t, c.connect(t, name), sqlstore.Options{}), func(t *testing.T) (rows string) {
-				if err := db.QueryRowContext(t.Context(), "select string_agg("+
+				noError(t, db.QueryRowContext(t.Context(), "select string_agg("+
 					"key || owner || encode(state, 'escape'), ' ') from rondo_states").Scan(
-					&rows); err != nil {
-					t.Fatal(err)
-				}
+					&rows))
 				return rows
 			})
 	})
@@ -88,12 +86,10 @@ func testRefusals(t *testing.T, c *cluster) {
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			var all, writes int
-			if err := db.QueryRowContext(t.Context(), `select c.seq_tup_read + c.idx_tup_fetch,
+			noError(t, db.QueryRowContext(t.Context(), `select c.seq_tup_read + c.idx_tup_fetch,
 				u.n_tup_ins + u.n_tup_upd from pg_stat_user_tables c, pg_stat_user_tables u
 				where c.relname = 'rondo_claims' and u.relname = 'rondo_usage'`).Scan(
-				&all, &writes); err != nil {
-				t.Fatal(err)
-			}
+				&all, &writes))
 			if writes > writesBefore {
 				n := all - rowsBefore
 				rowsBefore, writesBefore = all, writes

@@ -92,14 +92,12 @@ func (c *cluster) becomeNobody() {
 		c.bin = filepath.Join(copied, strings.TrimPrefix(c.bin, root))
 		c.env = servertest.DebLibraries(c.t, copied)
 	}
-	if err := filepath.WalkDir(c.dir, func(path string, _ fs.DirEntry, err error) error {
+	noError(c.t, filepath.WalkDir(c.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		return os.Lchown(path, uid, gid)
-	}); err != nil {
-		c.t.Fatal(err)
-	}
+	}))
 }
 
 func (c *cluster) command(name string, args ...string) *exec.Cmd {

@@ -123,10 +123,8 @@ func dump(t *testing.T, db *sql.DB) (all string, rows int) {
 	defer found.Close()
 	for ; found.Next(); rows++ {
 		var columns [6][]byte
-		if err := found.Scan(&columns[0], &columns[1], &columns[2], &columns[3], &columns[4],
-			&columns[5]); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, found.Scan(&columns[0], &columns[1], &columns[2], &columns[3], &columns[4],
+			&columns[5]))
 		all += string(bytes.Join(columns[:], []byte(" ")))
 	}
 	noError(t, found.Err())
@@ -184,10 +182,8 @@ func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	mustExec(t, db, "update rondo_claims set expires = 0")
 	for n := range 3 { // the counts match the rows
 		time.Sleep(1100 * time.Millisecond)
-		if err := errors.Join(claim(fmt.Sprint("a", n), -time.Hour),
-			claim(fmt.Sprint("b", n), -time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(claim(fmt.Sprint("a", n), -time.Hour),
+			claim(fmt.Sprint("b", n), -time.Hour)))
 		mustExec(t, db, "update rondo_claims set expires = 0")
 	}
 	id := strings.Repeat("1", 64)

@@ -148,9 +148,7 @@ func TestALongListIsPassedOn(t *testing.T) {
 		c := open(t, r.open(t, h), era, client.Options{})
 		n := 0
 		for _, err := range c.Tools(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			n++
 		}
 		if n != 10_000 {

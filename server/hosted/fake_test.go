@@ -196,9 +196,7 @@ func (s *fakeSession) Err() error            { return nil }
 func host(t testing.TB, f *fake, opts *hosted.Options) *hosted.Server {
 	t.Helper()
 	h, err := hosted.New(hosted.One(f), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		_ = h.Close()
 		f.awaitClosed(t)

@@ -27,13 +27,9 @@ func TestMirroredHeadersAreCheckedForEachCaller(t *testing.T) {
 	for _, perRequest := range []bool{true, false} {
 		h, err := hosted.New(source, &hosted.Options{PerRequest: perRequest,
 			Server: server.Options{Info: protocol.Implementation{Name: "each"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		handler, err := h.Handler(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		kept := hosted.KeepHeaders(handler, "X-Tool")
 		for _, tool := range []string{"a", "b"} {
 			for owner, want := range map[string]string{"ann": "ran", "bob": "-32020",

@@ -96,9 +96,7 @@ func TestParkedHandlersEndWithTheServer(t *testing.T) {
 	}}
 	h := host(t, f, &hosted.Options{Park: []string{"waits"}})
 	c, pending := begin(t, h)
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.Close())
 	select {
 	case err := <-ended:
 		if err == nil {
@@ -108,12 +106,8 @@ func TestParkedHandlersEndWithTheServer(t *testing.T) {
 		t.Fatal("the handler goes on")
 	}
 	accept, err := client.Accept(map[string]any{"text": "late"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pending.Answer(pending.Questions()[0].Key, accept); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, pending.Answer(pending.Questions()[0].Key, accept))
 	if _, _, err := c.Resume(t.Context(), pending); err == nil {
 		t.Error("a closed server takes answers")
 	}

@@ -102,9 +102,7 @@ func TestSessionsOfPrincipalsAreBoundedAndClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := whoami()
 		h, err := hosted.New(hosted.One(f), &hosted.Options{MaxSessions: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer func() { _ = h.Close() }()
 		check := func(want int, after string) {
 			t.Helper()
@@ -134,9 +132,7 @@ func TestSessionsEndWithThoseOfTheFront(t *testing.T) {
 	c := open(t, hostedtest.Dial(t, h, "ann"), protocol.Legacy, named("c"))
 	hostedtest.CallTool(t, c, "whoami")
 	s := f.last()
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Close())
 	select {
 	case <-s.done:
 	case <-time.After(10 * time.Second):
@@ -164,9 +160,7 @@ func TestEachCallerHasAServerOfItsOwn(t *testing.T) {
 		count.Store(0)
 		h, err := hosted.New(source, &hosted.Options{PerRequest: perRequest,
 			Server: server.Options{Info: protocol.Implementation{Name: "each"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, user := range []string{"ann", "bob", "ann"} {
 			withPrincipal(t, h, user, "c")
 		}
@@ -216,9 +210,7 @@ func TestASourceThatHangsEndsWithItsRequest(t *testing.T) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}, &hosted.Options{Server: server.Options{Info: protocol.Implementation{Name: "slow"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c := open(t, h.Server(), protocol.Modern, named("c"))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

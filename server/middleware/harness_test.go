@@ -303,7 +303,10 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-var noError = testkit.NoError
+var (
+	noError  = testkit.NoError
+	wantPart = testkit.WantPart
+)
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
@@ -313,10 +316,3 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 }
 
 type toolOutcome = protocol.CallToolOutcome
-
-func wantPart(t testing.TB, what, got, part string) {
-	t.Helper()
-	if !strings.Contains(got, part) {
-		t.Errorf("%s: got %q, want %q in it", what, got, part)
-	}
-}

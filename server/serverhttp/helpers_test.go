@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -224,7 +223,12 @@ func serveHandler(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-var noError = testkit.NoError
+var (
+	noError    = testkit.NoError
+	wantPart   = testkit.WantPart
+	wantIs     = testkit.WantIs
+	wantNoPart = testkit.WantNoPart
+)
 
 func wantStatus(t testing.TB, what string, got *reply, status int) {
 	t.Helper()
@@ -270,13 +274,6 @@ func says(text ...string) rawTool {
 	}
 }
 
-func wantPart(t testing.TB, what, got, part string) {
-	t.Helper()
-	if !strings.Contains(got, part) {
-		t.Errorf("%s: got %q, want %q in it", what, got, part)
-	}
-}
-
 // wantError checks that err is not nil.
 func wantError(t testing.TB, what string, err error) {
 	t.Helper()
@@ -289,20 +286,6 @@ func write(t testing.TB, to io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(to, text)
 	noError(t, err)
-}
-
-func wantIs(t testing.TB, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: got %v, want %v", what, err, want)
-	}
-}
-
-func wantNoPart(t testing.TB, what, got, part string) {
-	t.Helper()
-	if strings.Contains(got, part) {
-		t.Errorf("%s: %q is in %q", what, part, got)
-	}
 }
 
 func bubble(t *testing.T, name string, test func(t *testing.T)) {

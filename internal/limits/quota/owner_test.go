@@ -44,9 +44,7 @@ func TestPrincipalsAreKeptApart(t *testing.T) {
 func TestEncodingIsAppended(t *testing.T) {
 	p := protocol.Principal{Issuer: "https://id.example", Subject: "ann"}
 	want := "head" + "\x01" + "\x12https://id.example" + "\x03ann"
-	if got := string(quota.AppendPrincipal([]byte("head"), p)); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	wantEqual(t, "label", string(quota.AppendPrincipal([]byte("head"), p)), want)
 }
 
 // Keys for one purpose do not fit another.

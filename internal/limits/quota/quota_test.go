@@ -54,9 +54,8 @@ func TestPoolLearnsThatCallersAuthenticate(t *testing.T) {
 	if got, limit := fill(p, anonymous); got != 75 || limit != quota.Share {
 		t.Errorf("anonymous: got %d, refused by %q, want 75, %q", got, limit, quota.Share)
 	}
-	if got, _ := fill(p, "bob"); got != 10 {
-		t.Errorf("bob beside them: got %d, want his share of 10", got)
-	}
+	got, _ := fill(p, "bob")
+	wantEqual(t, "bob's share beside them", got, 10)
 }
 
 func TestUnitsComeBack(t *testing.T) {
@@ -65,19 +64,11 @@ func TestUnitsComeBack(t *testing.T) {
 		t.Fatalf("take: refused by %q", limit)
 	}
 	p.Give("alice", 3)
-	if got := p.UsedBy("alice"); got != 1 {
-		t.Errorf("used by alice: got %d, want 1", got)
-	}
-	if limit := p.Take("alice", 4); limit != quota.Share {
-		t.Errorf("take 4 more: refused by %q, want %q", limit, quota.Share)
-	}
-	if got := p.Used(); got != 1 {
-		t.Errorf("a refused request used something: got %d in use, want 1", got)
-	}
+	wantEqual(t, "used by alice", p.UsedBy("alice"), 1)
+	wantEqual(t, "taking 4 more is refused by", p.Take("alice", 4), quota.Share)
+	wantEqual(t, "in use after a refused request", p.Used(), 1)
 	p.Give("alice", 1)
-	if got := p.Used(); got != 0 {
-		t.Errorf("used: got %d, want 0", got)
-	}
+	wantEqual(t, "in use", p.Used(), 0)
 }
 
 func TestForcedUnitsHoldOthersOff(t *testing.T) {
@@ -85,15 +76,11 @@ func TestForcedUnitsHoldOthersOff(t *testing.T) {
 	p.Take("alice", 2)
 	p.ForceTake("bob", 2)
 	for _, given := range []int64{1, 1} {
-		if limit := p.Take("carol", 1); limit != quota.Total {
-			t.Errorf("carol, %d in use: refused by %q, want %q", p.Used(), limit, quota.Total)
-		}
+		wantEqual(t, "carol is refused by", p.Take("carol", 1), quota.Total)
 		p.Give("alice", given)
 	}
 	p.Give("bob", 1)
-	if limit := p.Take("carol", 1); limit != quota.None {
-		t.Errorf("carol, with room: refused by %q", limit)
-	}
+	wantEqual(t, "carol, with room, is refused by", p.Take("carol", 1), quota.None)
 }
 
 // A lateContext has ended, and calls atEnd when Done is called.
@@ -125,5 +112,12 @@ func TestUnitsThatComeAtTheEndAreNotLost(t *testing.T) {
 	}
 	if kept == 0 || kept == 100 {
 		t.Errorf("%d of 100 got the units, want some and not all", kept)
+	}
+}
+
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

@@ -22,9 +22,7 @@ func TestStoreForgetsWhatHasExpired(t *testing.T) {
 				t.Fatalf("refused by %q", limit)
 			}
 		}
-		if got := s.RetryAfter(); got != time.Minute {
-			t.Errorf("there is room in %v, want a minute", got)
-		}
+		wantEqual(t, "wait for room", s.RetryAfter(), time.Minute)
 		for minute, want := range []int{3, 2, 1, 0} {
 			if s.Get("none"); s.Len() != want || s.Bytes() != int64(10*want) {
 				t.Errorf("after %d minutes: %d entries, %d bytes, want %d entries",
@@ -32,9 +30,7 @@ func TestStoreForgetsWhatHasExpired(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		if got := s.RetryAfter(); got != time.Second {
-			t.Errorf("an empty store has room in %v", got)
-		}
+		wantEqual(t, "wait for room in an empty store", s.RetryAfter(), time.Second)
 	})
 }
 
@@ -49,9 +45,8 @@ func TestStoreBoundsNumberAndSize(t *testing.T) {
 			s.Len(), s.Bytes())
 	}
 	for _, want := range []quota.Limit{quota.None, quota.None, quota.Share} {
-		if limit := put(fmt.Sprint(s.Len()), "alice", 1); limit != want {
-			t.Errorf("entry %d: refused by %q, want %q", s.Len(), limit, want)
-		}
+		wantEqual(t, fmt.Sprintf("entry %d is refused by", s.Len()),
+			put(fmt.Sprint(s.Len()), "alice", 1), want)
 	}
 	e := s.Get("0")
 	if limit := s.Resize(e, 20); limit != quota.Share || s.Bytes() != 2 {
@@ -63,31 +58,21 @@ func TestStoreBoundsNumberAndSize(t *testing.T) {
 	if limit := s.Resize(e, 0); limit != quota.None || s.Bytes() != 1 {
 		t.Errorf("shrinking: refused by %q, %d bytes", limit, s.Bytes())
 	}
-	if limit := put("local", local, 79); limit != quota.None {
-		t.Errorf("the local client: refused by %q", limit)
-	}
-	if limit := put("last", "bob", 1); limit != quota.Total {
-		t.Errorf("beyond the total: refused by %q", limit)
-	}
+	wantEqual(t, "the local client is refused by", put("local", local, 79), quota.None)
+	wantEqual(t, "beyond the total, refused by", put("last", "bob", 1), quota.Total)
 	s.Remove(s.Get("local"))
-	if limit := put("last", "bob", 1); limit != quota.None {
-		t.Errorf("after a removal: refused by %q", limit)
-	}
+	wantEqual(t, "after a removal, refused by", put("last", "bob", 1), quota.None)
 }
 
 func TestLimitOr(t *testing.T) {
 	for given, want := range map[int]int{0: 7, -1: quota.Unlimited, 1: 1} {
-		if got := quota.LimitOr(given, 7); got != want {
-			t.Errorf("%d: got %d, want %d", given, got, want)
-		}
+		wantEqual(t, fmt.Sprint("limit for ", given), quota.LimitOr(given, 7), want)
 	}
 }
 
 func TestShareOf(t *testing.T) {
 	for total, want := range map[int64]int64{-1: -1, 0: 0, 1: 1, 3: 1, 8: 2, 100: 25} {
-		if got := quota.ShareOf(total); got != want {
-			t.Errorf("share of %d: got %d, want %d", total, got, want)
-		}
+		wantEqual(t, fmt.Sprint("share of ", total), quota.ShareOf(total), want)
 	}
 }
 
@@ -95,16 +80,11 @@ func TestShareOf(t *testing.T) {
 func TestARefusedAccountIsKnownToAuthenticate(t *testing.T) {
 	p := quota.New(quota.Options[string]{Total: 8, Share: 2})
 	fill(p, anonymous)
-	if limit := p.Take("alice", 1); limit != quota.Total {
-		t.Errorf("alice: refused by %q", limit)
-	}
+	wantEqual(t, "alice is refused by", p.Take("alice", 1), quota.Total)
 	p.Give(anonymous, 1)
-	if limit := p.Take(anonymous, 1); limit != quota.Share {
-		t.Errorf("anonymous: refused by %q, want that room is left", limit)
-	}
-	if limit := p.Take("alice", 1); limit != quota.None {
-		t.Errorf("alice, with room: refused by %q", limit)
-	}
+	wantEqual(t, "anonymous, with room for others only, is refused by", p.Take(anonymous, 1),
+		quota.Share)
+	wantEqual(t, "alice, with room, is refused by", p.Take("alice", 1), quota.None)
 }
 
 // TestStoreKeepsWhatItShould compares a store with a map and a list through random changes.

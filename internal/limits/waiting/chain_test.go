@@ -3,6 +3,7 @@ package waiting_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -123,9 +124,7 @@ func TestChainConcurrently(t *testing.T) {
 		group.Go(func() { c.cancel[0](errWhy) })
 		group.Wait()
 		for i, ctx := range c.ctx {
-			if got := context.Cause(ctx); got != errWhy {
-				t.Errorf("link %d: got %v, want %v", i, got, errWhy)
-			}
+			wantEqual(t, fmt.Sprint("cause of link ", i), context.Cause(ctx), errWhy)
 		}
 		c.end()
 	}
@@ -168,15 +167,11 @@ func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
 	links[1].SetValues(context.WithValue(context.Background(), key{}, "v"))
 	<-canceled(&links[2])
 	for i, want := range []any{nil, "v", "v"} {
-		if got := links[i].Value(key{}); got != want {
-			t.Errorf("link %d: got %v, want %v", i, got, want)
-		}
+		wantEqual(t, fmt.Sprint("value of link ", i), links[i].Value(key{}), want)
 	}
 	child, cancel := context.WithCancel(&links[2])
 	defer cancel()
-	if got := child.Value(key{}); got != "v" {
-		t.Errorf("child of package context: got %v, want v", got)
-	}
+	wantEqual(t, "value of a child of package context", child.Value(key{}), "v")
 }
 
 func canceled(c *waiting.Context) <-chan struct{} {

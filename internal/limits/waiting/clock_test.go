@@ -22,17 +22,11 @@ func TestTimeOfPeopleDoesNotCount(t *testing.T) {
 		if limit.Err() != nil {
 			t.Fatal("the limit ended while a person was waited for")
 		}
-		if got := limit.Used(); got != 30*time.Second {
-			t.Errorf("got %v used, want 30 s", got)
-		}
+		wantEqual(t, "time used", limit.Used(), 30*time.Second)
 		resume()
 		<-limit.Done()
-		if got := time.Since(start); got != time.Hour+time.Minute {
-			t.Errorf("the limit ended after %v, want an hour and a minute", got)
-		}
-		if context.Cause(limit) != context.DeadlineExceeded {
-			t.Errorf("got the cause %v", context.Cause(limit))
-		}
+		wantEqual(t, "the limit ended after", time.Since(start), time.Hour+time.Minute)
+		wantEqual(t, "cause", context.Cause(limit), context.DeadlineExceeded)
 	})
 }
 
@@ -54,9 +48,7 @@ func TestPauseFindsEachClock(t *testing.T) {
 				len(fired))
 		}
 		resume()
-		if at := <-fired; at.Sub(start) != time.Hour+time.Second {
-			t.Errorf("the timer fired after %v", at.Sub(start))
-		}
+		wantEqual(t, "the timer fired after", (<-fired).Sub(start), time.Hour+time.Second)
 		waiting.Pause(t.Context())() // has no clock
 	})
 }
@@ -89,9 +81,7 @@ func TestTimersOfOneClock(t *testing.T) {
 		time.Sleep(time.Hour)
 		clock.End()
 		for _, want := range []time.Duration{time.Second / 2, 2 * time.Second, 3 * time.Second} {
-			if got := <-fired; got != 2*time.Hour+want {
-				t.Errorf("a timer fired after %v, want two hours and %v", got, want)
-			}
+			wantEqual(t, "a timer fired after", <-fired, 2*time.Hour+want)
 		}
 		for _, timer := range []*waiting.Timer{first, second, third, fourth} {
 			timer.Stop()
@@ -137,12 +127,8 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 				timer := time.AfterFunc(test.after, func() { cancel(stop) })
 				defer timer.Stop()
 				start := time.Now()
-				if err := waiting.Sleep(ctx, time.Minute); err != test.want {
-					t.Errorf("got %v, want %v", err, test.want)
-				}
-				if took := time.Since(start); took != test.took {
-					t.Errorf("took %v, want %v", took, test.took)
-				}
+				wantEqual(t, "the end of the sleep", waiting.Sleep(ctx, time.Minute), test.want)
+				wantEqual(t, "time slept", time.Since(start), test.took)
 			})
 		})
 	}

@@ -43,10 +43,8 @@ func TestDeadlineOfParent(t *testing.T) {
 		}
 		<-ctx.Done()
 		ctx.Cancel(errWhy)
-		if got, want := look(&ctx), (state{context.DeadlineExceeded, context.DeadlineExceeded,
-			true}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		wantEqual(t, "state", look(&ctx),
+			state{context.DeadlineExceeded, context.DeadlineExceeded, true})
 	})
 }
 
@@ -77,9 +75,7 @@ func TestPrint(t *testing.T) {
 	same, cancelSame := context.WithCancel(parent)
 	defer cancelSame()
 	for _, verb := range []string{"%v", "%+v", "%s"} {
-		if got, want := fmt.Sprintf(verb, &ctx), fmt.Sprintf(verb, same); got != want {
-			t.Errorf("%s: got %s, want %s", verb, got, want)
-		}
+		wantEqual(t, verb, fmt.Sprintf(verb, &ctx), fmt.Sprintf(verb, same))
 	}
 	waiting.Wait()
 }
@@ -93,9 +89,7 @@ func TestUnwatchedIsFree(t *testing.T) {
 			t.Error("cancelled from the start")
 		}
 		ctx.Cancel(nil)
-		if ctx.Err() != context.Canceled {
-			t.Error("not cancelled at the end")
-		}
+		wantEqual(t, "error at the end", ctx.Err(), context.Canceled)
 	})
 	if allocs > 1 { // the context, if it escapes
 		t.Errorf("allocations: got %v, want at most 1", allocs)

@@ -77,17 +77,14 @@ func TestWhatARunRepeatsIsNotSentAgain(t *testing.T) {
 
 func TestHeartbeatKeepsTheTotal(t *testing.T) {
 	var s waiting.ProgressSequence
-	if _, total, _ := s.Beat(); total != 0 {
-		t.Errorf("total before the author named one: got %v, want none", total)
-	}
+	_, total, _ := s.Beat()
+	wantEqual(t, "total before the author named one", total, 0)
 	s.Report(1, 3)
-	if _, total, _ := s.Beat(); total != 3 {
-		t.Errorf("got total %v, want 3", total)
-	}
+	_, total, _ = s.Beat()
+	wantEqual(t, "total", total, 3)
 	s.Report(3, 3)
-	if value, total, _ := s.Beat(); total != 0 {
-		t.Errorf("got %v of %v, want no total that is less", value, total)
-	}
+	_, total, _ = s.Beat()
+	wantEqual(t, "total beside a larger value", total, 0)
 }
 
 func TestNoHeartbeatAboveTheLargestNumber(t *testing.T) {
@@ -131,9 +128,7 @@ func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if calls != 1 {
-			t.Errorf("%d heartbeats, want none after Stop", calls-1)
-		}
+		wantEqual(t, "heartbeats before and after Stop", calls, 1)
 	})
 }
 
@@ -187,9 +182,7 @@ func TestStopStopsTheTimer(t *testing.T) {
 				before := ctx.times.Load()
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if after := ctx.times.Load(); after != before {
-					t.Errorf("the context was asked %d times after Stop, want none", after-before)
-				}
+				wantEqual(t, "uses of the context after Stop", ctx.times.Load(), before)
 			})
 		})
 	}

@@ -126,3 +126,10 @@ func TestAPanicOfOneListenerKeepsNoOtherWaiting(t *testing.T) {
 		}
 	}
 }
+
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -27,9 +28,7 @@ const (
 func readVectors(t testing.TB, path string) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out := map[string][]byte{}
 	for _, block := range strings.Split(string(text), "\n\n") {
 		head, dump, named := strings.Cut(strings.TrimSpace(block), "\n")
@@ -68,9 +67,7 @@ func at(hours int) time.Time {
 func parseForm(t testing.TB, schema string) *form.Form {
 	t.Helper()
 	f, err := form.Parse([]byte(schema), form.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return f
 }
 
@@ -95,9 +92,7 @@ var (
 func guardClaims(t testing.TB, b binding) *claims.Claims {
 	t.Helper()
 	arguments, err := claims.DigestArguments(json.RawMessage(b.arguments))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	reason := parseForm(t, reasonForm)
 	number := parseForm(t, `{"type":"object","properties":{"n":{"type":"integer"}}}`)
 	return &claims.Claims{
@@ -131,9 +126,7 @@ func TestClaimsAreReadAsWritten(t *testing.T) {
 					"internal/design/state.md\n got %x\nwant %x", got, data)
 			}
 			got, err := claims.Decode(data, &claims.Claims{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			got.Issued, got.Expires, got.Deadline = got.Issued.UTC(), got.Expires.UTC(),
 				got.Deadline.UTC()
 			if !reflect.DeepEqual(got, want) {
@@ -146,9 +139,7 @@ func TestClaimsAreReadAsWritten(t *testing.T) {
 func TestClaimsOfFlowStyleAreReadAsWritten(t *testing.T) {
 	data := vector(t, flowVectors, "flow")
 	c, err := claims.Decode(data, &claims.Claims{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	memos := []claims.Memo{{Key: "quote", Value: json.RawMessage(`1250`)}}
 	if c.Version != "2" || c.Round != 3 || !reflect.DeepEqual(c.Memos, memos) {
 		t.Errorf("version %q, round %d, memos %q", c.Version, c.Round, c.Memos)
@@ -323,3 +314,5 @@ func TestOutcomesThatStatesCarry(t *testing.T) {
 		}
 	}
 }
+
+var noError = testkit.NoError

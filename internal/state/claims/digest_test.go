@@ -22,13 +22,9 @@ func TestDigestOfArguments(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			one, err := claims.DigestArguments(json.RawMessage(test.one))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			other, err := claims.DigestArguments(json.RawMessage(test.other))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if (one == other) != test.same {
 				t.Errorf("the digests are %x and %x", one, other)
 			}

@@ -17,9 +17,7 @@ func TestParseKeyring(t *testing.T) {
 	second := base64.StdEncoding.EncodeToString(secretBytes(2))
 
 	key, err := seal.NewKey("k1", secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	token := mustRing(t, key).Seal([]byte("state"))
 	for _, tc := range []struct{ name, text, primary string }{
 		{"std", "k1:" + std, "k1"},

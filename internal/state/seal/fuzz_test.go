@@ -19,9 +19,7 @@ func FuzzOpen(f *testing.F) {
 		f.Add(v.token)
 	}
 	ring, err := seal.ParseKeyring(vectorK1 + "," + vectorK2 + "," + vectorK3)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	f.Fuzz(func(t *testing.T, token string) {
 		plaintext, err := ring.Open(token, 8<<10)
 		if err != nil {
@@ -47,9 +45,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte("a state"), byte(0), uint16(0))
 	f.Add([]byte{}, byte(0x80), uint16(40))
 	ring, err := seal.ParseKeyring(vectorK1)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	f.Fuzz(func(t *testing.T, plaintext []byte, flip byte, at uint16) {
 		token := []byte(ring.Seal(plaintext))
 		got, err := ring.Open(string(token), len(token))

@@ -111,3 +111,5 @@ func renderings(t *testing.T, v any) map[string]string {
 	out["slog text"], out["slog json"] = text.String(), jsonText.String()
 	return out
 }
+
+var noError = testkit.NoError

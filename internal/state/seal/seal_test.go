@@ -30,18 +30,14 @@ func secretBytes(seed byte) []byte {
 func mustKey(t testing.TB, id string, seed byte) seal.Key {
 	t.Helper()
 	key, err := seal.NewKey(id, secretBytes(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return key
 }
 
 func mustRing(t testing.TB, primary seal.Key, older ...seal.Key) *seal.Keyring {
 	t.Helper()
 	ring, err := seal.NewKeyring(primary, older...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return ring
 }
 
@@ -83,17 +79,11 @@ func TestFormat(t *testing.T) {
 
 	info := "rondo/requestState/v1" + string(rune(len(id))) + id + string(random[:12])
 	key, err := hkdf.Key(sha256.New, secretBytes(7), []byte("rondo/requestState/v1"), info, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	block, err := aes.NewCipher(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	raw := append([]byte{1, byte(len(id))}, id...)
 	raw = append(raw, random[:]...)
 	raw = gcm.Seal(raw, random[12:], []byte(plaintext), []byte("\x12rondo/requestState\x01\x0b"+id))
@@ -235,9 +225,7 @@ func TestRotation(t *testing.T) {
 func TestIDIsBound(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 1))
 	raw, err := base64.RawURLEncoding.DecodeString(ring.Seal([]byte("state")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	raw[3] = '2'
 	_, err = ring.Open(base64.RawURLEncoding.EncodeToString(raw), maxToken)
 	if !errors.Is(err, seal.ErrAuthentication) {
@@ -301,9 +289,7 @@ func TestNewKeyRefuses(t *testing.T) {
 func TestNewKeyCopiesTheSecret(t *testing.T) {
 	secret := secretBytes(1)
 	key, err := seal.NewKey("k1", secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	token := mustRing(t, mustKey(t, "k1", 1)).Seal([]byte("state"))
 	clear(secret)
 	if _, err := mustRing(t, key).Open(token, maxToken); err != nil {

@@ -66,14 +66,10 @@ func TestVectors(t *testing.T) {
 			path := filepath.Join("testdata", file)
 			generated := formatVectors(table)
 			if *update {
-				if err := os.WriteFile(path, generated, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, os.WriteFile(path, generated, 0o644))
 			}
 			stored, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if !bytes.Equal(stored, generated) {
 				t.Errorf("%s is not what this release would write; if that is meant, run with "+
 					"-update and read the diff", path)
@@ -91,9 +87,7 @@ func TestVectors(t *testing.T) {
 
 func (v vector) check(t *testing.T) {
 	ring, err := seal.ParseKeyring(v.keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want, known := verdicts[v.want]
 	if !known {
 		t.Fatalf("want: %q is not a verdict", v.want)
@@ -111,9 +105,7 @@ func (v vector) check(t *testing.T) {
 func sealed(t testing.TB, keys string, plaintext []byte) string {
 	t.Helper()
 	ring, err := seal.ParseKeyring(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return ring.SealRandom(plaintext, [24]byte(counting(0xc0, 24)))
 }
 
@@ -136,9 +128,7 @@ func acceptedVectors(t testing.TB) []vector {
 func refusedVectors(t testing.TB) []vector {
 	honest := sealed(t, vectorK1, []byte("a state"))
 	raw, err := base64.RawURLEncoding.DecodeString(honest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	// The function with sets the byte at offset i to b.
 	with := func(i int, b byte) string {
 		changed := bytes.Clone(raw)

@@ -33,9 +33,7 @@ func TestHandlersRunInFakeTime(t *testing.T) {
 				url, client := serve(t, http.HandlerFunc(slow))
 				began := time.Now()
 				response, err := client.Get(url)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				defer response.Body.Close()
 				text, err := io.ReadAll(response.Body)
 				took := time.Since(began)

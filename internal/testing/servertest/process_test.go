@@ -187,3 +187,5 @@ func TestNoSuchProgram(t *testing.T) {
 			len(f.cleanups))
 	}
 }
+
+var noError = testkit.NoError

@@ -37,9 +37,7 @@ func TestMarshalAgreesWithEncodingJSON(t *testing.T) {
 		When: time.Date(2026, 7, 28, 1, 2, 3, 4, time.UTC),
 	}
 	want, err := stdjson.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	got, err := jsonx.Marshal(in)
 	if err != nil || string(got) != string(want) {
 		t.Fatalf("Marshal:\ngot  %s, %v\nwant %s", got, err, want)
@@ -47,9 +45,7 @@ func TestMarshalAgreesWithEncodingJSON(t *testing.T) {
 	for name, unmarshal := range map[string]func([]byte, any) error{"Unmarshal": jsonx.Unmarshal,
 		"UnmarshalNumbers": jsonx.UnmarshalNumbers} {
 		var back, wantBack author
-		if err := stdjson.Unmarshal(want, &wantBack); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, stdjson.Unmarshal(want, &wantBack))
 		if name == "UnmarshalNumbers" {
 			wantBack.Map = map[string]any{"b": stdjson.Number("1.5"),
 				"a": []any{nil, true, stdjson.Number("1e+30")},
@@ -124,16 +120,12 @@ func TestUnmarshalIsStrict(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	doc := []byte(`{"a":[9007199254740993,1.50],"b":"1"}`)
 	var plain, exact any
-	if err := jsonx.Unmarshal(doc, &plain); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jsonx.Unmarshal(doc, &plain))
 	if want := any(map[string]any{"a": []any{9007199254740992.0, 1.5},
 		"b": "1"}); !reflect.DeepEqual(plain, want) {
 		t.Errorf("Unmarshal: got %#v, want %#v", plain, want)
 	}
-	if err := jsonx.UnmarshalNumbers(doc, &exact); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jsonx.UnmarshalNumbers(doc, &exact))
 	if want := any(map[string]any{"a": []any{stdjson.Number("9007199254740993"),
 		stdjson.Number("1.50")}, "b": "1"}); !reflect.DeepEqual(exact, want) {
 		t.Errorf("UnmarshalNumbers: got %#v, want %#v", exact, want)
@@ -155,9 +147,7 @@ func TestEncodeKeepsUnknownMembers(t *testing.T) {
 	}
 	var v tool
 	doc := `{"name":"x","a":{"z": 1},"b":1.50}`
-	if err := jsonx.Decode([]byte(doc), &v); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jsonx.Decode([]byte(doc), &v))
 	got, err := jsonx.AppendEncode([]byte("x"), v)
 	if want := `x{"name":"x","a":{"z":1},"b":1.50}`; string(got) != want || err != nil {
 		t.Errorf("got %s, %v, want %s", got, err, want)

@@ -62,9 +62,7 @@ func BenchmarkDocuments(b *testing.B) {
 				b.SetBytes(int64(len(doc)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := f(doc); err != nil {
-						b.Fatal(err)
-					}
+					noError(b, f(doc))
 				}
 			})
 		}

@@ -197,3 +197,5 @@ func TestCheckDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+var noError = testkit.NoError

@@ -141,9 +141,7 @@ func TestDecoderAgrees(t *testing.T) {
 func TestDecoderCopies(t *testing.T) {
 	doc := []byte(`{"s":"abc","n":"abc","any":["abc",{"abc":"abc"}],"Raw":"abc","list":["abc"],"p":"abc"}`)
 	got, err := jsonx.NewDecoder[kitchen]().Decode(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	before := fmt.Sprint(got.S, got.N, got.Any, string(got.Raw), got.List, *got.P)
 	for i := range doc {
 		doc[i] = 'x'
@@ -213,9 +211,7 @@ func benchmarkDecoder[T any](b *testing.B, doc []byte) {
 		b.SetBytes(int64(len(doc)))
 		for b.Loop() {
 			var v T
-			if err := jsonx.Unmarshal(doc, &v); err != nil {
-				b.Fatal(err)
-			}
+			noError(b, jsonx.Unmarshal(doc, &v))
 		}
 	})
 }

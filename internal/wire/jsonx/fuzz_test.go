@@ -170,9 +170,7 @@ func FuzzCanonical(f *testing.F) {
 			t.Errorf("%q became %q, which is another value", doc, form)
 		}
 		respelt, err := stdjson.MarshalIndent(decode(t, doc), " ", "\t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got, err := jsonx.AppendCanonical(nil, respelt); err != nil || !bytes.Equal(got, form) {
 			t.Errorf("%q became %q, but as %q %q, %v", doc, form, respelt, got, err)
 		}
@@ -182,9 +180,7 @@ func FuzzCanonical(f *testing.F) {
 func decode(t *testing.T, doc []byte) (v any) {
 	d := stdjson.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Decode(&v))
 	return v
 }
 

@@ -48,8 +48,8 @@ func TestReader(t *testing.T) {
 					}
 					if errors.Is(err, lineio.ErrTooLong) {
 						line = []byte("!")
-					} else if err != nil {
-						t.Fatal(err)
+					} else {
+						noError(t, err)
 					}
 					got = append(got, string(line))
 				}
@@ -171,9 +171,7 @@ func TestStreamEndsWhenItCannotWrite(t *testing.T) {
 			_ = r.CloseWithError(broken)
 			s := lineio.NewStream()
 			go func() { _ = s.Write(w) }()
-			if err := s.Send(t.Context(), []byte(test.line), nil); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, s.Send(t.Context(), []byte(test.line), nil))
 			<-s.Done()
 			err := s.Send(t.Context(), []byte("b"), nil)
 			if err == nil || err != s.Err() || errors.Is(err, broken) != (test.want != nil) {

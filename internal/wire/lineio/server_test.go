@@ -85,9 +85,7 @@ func serve(t *testing.T, peer lineio.Peer, opts lineio.ServerOptions, lines ...s
 	t.Helper()
 	var out bytes.Buffer
 	in := strings.NewReader(strings.Join(lines, "\n"))
-	if err := lineio.NewServer(in, &out, opts).Serve(t.Context(), peer); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, lineio.NewServer(in, &out, opts).Serve(t.Context(), peer))
 	written := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	slices.Sort(written)
 	return written
@@ -229,3 +227,5 @@ func TestEndOfTheContextEndsTheStream(t *testing.T) {
 		t.Error("questions failed although answers could arrive")
 	}
 }
+
+var noError = testkit.NoError

@@ -3,7 +3,6 @@ package replay_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -17,7 +16,17 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 )
 
-var noError = testkit.NoError
+var (
+	noError = testkit.NoError
+	wantIs  = testkit.WantIs
+)
+
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
@@ -72,16 +81,12 @@ func TestUnsentMessagesMoveToTheNextListener(t *testing.T) {
 	log := newLog(1<<20, 1<<20)
 	first := log.listen(t)
 	log.say("a")
-	if got := first.take(); got != "a" {
-		t.Errorf("got %q", got)
-	}
+	wantEqual(t, "the first is given", first.take(), "a")
 	first.Detach()
 	log.say("b")
 	log.say("c")
 	second := log.listen(t)
-	if got := second.take(); got != "b c" {
-		t.Errorf("got %q", got)
-	}
+	wantEqual(t, "the second is given", second.take(), "b c")
 	log.say("d")
 	third := log.listen(t)
 	log.say("e")
@@ -90,9 +95,7 @@ func TestUnsentMessagesMoveToTheNextListener(t *testing.T) {
 	}
 	third.Detach()
 	log.say("f")
-	if got := second.take(); got != "f" {
-		t.Errorf("got %q, want the news on the one that is open", got)
-	}
+	wantEqual(t, "the one that is open is given", second.take(), "f")
 }
 
 // Events are added in every state, and the accounts compared with the memory.
@@ -109,9 +112,7 @@ func TestALogKeepsItsBound(t *testing.T) {
 		t.Errorf("got %d events, want the last 10 or more", len(got))
 	}
 	log.End()
-	if log.used() != 0 {
-		t.Errorf("%d bytes are kept after the end", log.used())
-	}
+	wantEqual(t, "bytes kept after the end", log.used(), 0)
 	if err := log.say("late"); err == nil {
 		t.Error("something is said after the end")
 	}
@@ -150,9 +151,7 @@ func TestWhatAnAttachedReaderHasYetToSendStays(t *testing.T) {
 			for range 10 {
 				noError(t, c.send(t.Context(), strings.Repeat("a", 500)))
 			}
-			if got := len(strings.Fields(c.take())); got != 10 {
-				t.Errorf("%s: got %d events, want all 10", name, got)
-			}
+			wantEqual(t, name+": events", len(strings.Fields(c.take())), 10)
 			c.Detach()
 			for range 10 {
 				noError(t, c.send(t.Context(), strings.Repeat("a", 500)))
@@ -179,19 +178,13 @@ func TestSendWaitsForASlowReaderOnly(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if said != 7 {
-			t.Errorf("%d events were said before any was taken, want 7", said)
-		}
+		wantEqual(t, "events said before any was taken", said, 7)
 		c.take()
 		synctest.Wait()
-		if said != 14 {
-			t.Errorf("%d events were said, want 14", said)
-		}
+		wantEqual(t, "events said", said, 14)
 		c.Detach()
 		synctest.Wait()
-		if said != 30 {
-			t.Errorf("%d events were said, want all", said)
-		}
+		wantEqual(t, "events said in the end", said, 30)
 		ctx, cancel := context.WithCancel(t.Context())
 		d := log.openPost(1)
 		if err := d.send(ctx, strings.Repeat("a", 100<<10)); err != nil {
@@ -238,9 +231,7 @@ func TestAClientResumesAfterTheLastEventItReceived(t *testing.T) {
 	}
 	batch := c.Next()
 	want := "id: t-1-1\ndata: one\n\nid: t-1-2\ndata: two\n\n"
-	if got := string(batch.AppendSSE(nil, false, false)); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	wantEqual(t, "the batch", string(batch.AppendSSE(nil, false, false)), want)
 	c.Detach()
 	c.respond("response")
 	for id, want := range map[string]string{
@@ -250,15 +241,11 @@ func TestAClientResumesAfterTheLastEventItReceived(t *testing.T) {
 		if err := log.Resume(id, r.Reader); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if got := r.take(); got != want {
-			t.Errorf("%s: got %q, want %q", id, got, want)
-		}
+		wantEqual(t, "sent after "+id, r.take(), want)
 		r.Detach()
 	}
 	for _, id := range []string{"", "t-1-4", "t-2-0", "u-1-1", "t-01-1", "t-1", "t-1-+1"} {
-		if err := log.Resume(id, replay.NewReader()); !errors.Is(err, replay.ErrUnknownEvent) {
-			t.Errorf("%q: got %v, want ErrUnknownEvent", id, err)
-		}
+		wantIs(t, "resuming after "+id, log.Resume(id, replay.NewReader()), replay.ErrUnknownEvent)
 	}
 }
 
@@ -272,9 +259,7 @@ func TestAReaderThatIsReplacedSendsNothingMore(t *testing.T) {
 		t.Errorf("the first reader is given %q, over %t", batch.Events, batch.Over)
 	}
 	first.Detach()
-	if got := (testReader{Reader: second}).take(); got != "one" {
-		t.Errorf("the second reader is given %q", got)
-	}
+	wantEqual(t, "the second reader is given", (testReader{Reader: second}).take(), "one")
 	second.Detach()
 }
 
@@ -289,16 +274,11 @@ func TestAStreamThatHasEndedIsForgottenAfterAWhile(t *testing.T) {
 		r := testReader{Reader: replay.NewReader()}
 		noError(t, log.Resume("t-1-0", r.Reader))
 		time.Sleep(2 * time.Minute) // due while being read
-		if got := r.take(); got != "question response" {
-			t.Errorf("got %q", got)
-		}
+		wantEqual(t, "the reader is given", r.take(), "question response")
 		r.Detach()
-		if err := log.Resume("t-1-0", replay.NewReader()); !errors.Is(err, replay.ErrUnknownEvent) {
-			t.Errorf("got %v, want ErrUnknownEvent", err)
-		}
-		if log.used() != 0 {
-			t.Errorf("%d bytes are kept", log.used())
-		}
+		wantIs(t, "resuming afterwards", log.Resume("t-1-0", replay.NewReader()),
+			replay.ErrUnknownEvent)
+		wantEqual(t, "bytes kept", log.used(), 0)
 	})
 }
 
@@ -317,12 +297,9 @@ func TestAStreamThatNobodyReadsIsForgottenWhenDue(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if log.used() != 0 {
-			t.Errorf("%d bytes are kept", log.used())
-		}
-		if err := log.Resume("t-1-0", replay.NewReader()); !errors.Is(err, replay.ErrUnknownEvent) {
-			t.Errorf("got %v, want ErrUnknownEvent", err)
-		}
+		wantEqual(t, "bytes kept", log.used(), 0)
+		wantIs(t, "resuming afterwards", log.Resume("t-1-0", replay.NewReader()),
+			replay.ErrUnknownEvent)
 	})
 }
 
@@ -352,15 +329,12 @@ func TestATransientMessageGivesWayToAnEvent(t *testing.T) {
 	c := log.openPost(1)
 	c.stream.SendTransient([]byte("beat 1"))
 	c.stream.SendTransient([]byte("beat 2"))
-	if got := string(c.Next().AppendSSE(nil, false, false)); got != "data: beat 2\n\n" {
-		t.Errorf("got %q, want the second alone and without an id", got)
-	}
+	wantEqual(t, "the second alone and without an id",
+		string(c.Next().AppendSSE(nil, false, false)), "data: beat 2\n\n")
 	c.stream.SendTransient([]byte("beat 3"))
 	c.respond("response")
-	if got := string(c.Next().AppendSSE(nil, false,
-		false)); got != "id: t-1-1\ndata: response\n\n" {
-		t.Errorf("got %q, want the response alone", got)
-	}
+	wantEqual(t, "the response alone", string(c.Next().AppendSSE(nil, false, false)),
+		"id: t-1-1\ndata: response\n\n")
 	c.Detach()
 	c.stream.SendTransient([]byte("beat 4")) // without a reader it is dropped
 }
@@ -369,13 +343,9 @@ func TestTheZeroLogKeepsNothing(t *testing.T) {
 	log := testLog{Log: &replay.Log{}}
 	c := log.openPost(1)
 	noError(t, c.send(t.Context(), "one"))
-	if got := string(c.Next().AppendSSE(nil, false, false)); got != "data: one\n\n" {
-		t.Errorf("got %q, want no id", got)
-	}
+	wantEqual(t, "without an id", string(c.Next().AppendSSE(nil, false, false)), "data: one\n\n")
 	c.Detach()
-	if err := c.send(t.Context(), "two"); !errors.Is(err, replay.ErrUnreachable) {
-		t.Errorf("got %v, want ErrUnreachable", err)
-	}
+	wantIs(t, "sending without a reader", c.send(t.Context(), "two"), replay.ErrUnreachable)
 }
 
 func FuzzResume(f *testing.F) {

@@ -25,9 +25,7 @@ func TestGrowth(t *testing.T) {
 	})
 	t.Run("arguments", func(t *testing.T) {
 		table, err := rules.ParseMirrors([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"integer","x-mcp-header":"B"}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for name, lines := range map[string][]string{"A": {"x"}, "B": {"1"}} {
 			testkit.CheckGrowth(t, testkit.GrowthReader{
 				Read: func(input []byte) bool {
@@ -47,9 +45,7 @@ func TestGrowth(t *testing.T) {
 	})
 	t.Run("values", func(t *testing.T) {
 		table, err := rules.ParseMirrors([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		testkit.CheckGrowth(t, testkit.GrowthReader{
 			Read: func(input []byte) bool {
 				values := func(string) []string { return []string{string(input)} }
@@ -65,3 +61,5 @@ func TestGrowth(t *testing.T) {
 		)
 	})
 }
+
+var noError = testkit.NoError

@@ -53,9 +53,7 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			var got []string
 			for _, p := range table {
 				got = append(got, p.Name+"="+strings.Join(p.Path, ".")+":"+p.Type)
@@ -73,9 +71,7 @@ func TestValuesAndCheck(t *testing.T) {
 		"i":{"type":"integer","x-mcp-header":"I"},
 		"b":{"type":"boolean","x-mcp-header":"B"},
 		"o":{"properties":{"deep":{"type":"string","x-mcp-header":"Deep"}}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	tests := []struct {
 		name, arguments, want, err string
 	}{
@@ -104,9 +100,7 @@ func TestValuesAndCheck(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			var got []string
 			lines := map[string][]string{}
 			for _, v := range values {
@@ -126,9 +120,7 @@ func TestValuesAndCheck(t *testing.T) {
 
 func TestCheckRefuses(t *testing.T) {
 	table, err := rules.ParseMirrors([]byte(`{"properties":{"s":{"type":"string","x-mcp-header":"S"},"i":{"type":"integer","x-mcp-header":"I"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	tests := []struct {
 		name, arguments string
 		s, i            []string

@@ -49,9 +49,7 @@ func dial(t testing.TB, h *hosted.Server, era protocol.Era, p *person) *client.C
 func host(t testing.TB, s *mcp.Server, opts *gosdk.Options) *hosted.Server {
 	t.Helper()
 	h, err := gosdk.New(s, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
 }
@@ -236,9 +234,7 @@ func TestServersForEachCaller(t *testing.T) {
 		made++
 		return shared, nil
 	}, &gosdk.Options{Options: hosted.Options{PerRequest: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer h.Close()
 	c := dial(t, h, protocol.Modern, nil)
 	for range 3 {
@@ -267,9 +263,7 @@ func TestServersForEachCallerAreFreed(t *testing.T) {
 		runtime.AddCleanup(s, func(freed chan struct{}) { freed <- struct{}{} }, freed)
 		return s, nil
 	}, &gosdk.Options{Options: hosted.Options{PerRequest: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer h.Close()
 	want(t, "call", hostedtest.CallTool(t, dial(t, h, protocol.Modern, &person{}), "raw"),
 		"then After First?")

@@ -7,3 +7,5 @@ import (
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
+
+var noError = testkit.NoError

@@ -68,9 +68,7 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		session, _, err := p.OpenSession(b.Context(),
 			hostedtest.Initialize(noCapabilities), &back{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		_ = session.Notify(b.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
 		_ = session.Close()
 	}

@@ -74,13 +74,9 @@ func connectPlain(t testing.TB, s *mcp.Server) *plain {
 	t.Helper()
 	near, far := mcp.NewInMemoryTransports()
 	session, err := s.Connect(t.Context(), far, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	conn, err := near.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = conn.Close(); _ = session.Wait() })
 	return &plain{t: t, conn: conn}
 }
@@ -90,13 +86,9 @@ func (p *plain) send(method, params string) *jsonrpc.Response {
 	id, _ := jsonrpc.MakeID(p.last)
 	err := p.conn.Write(p.t.Context(), &jsonrpc.Request{ID: id, Method: method,
 		Params: json.RawMessage(params)})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	noError(p.t, err)
 	m, err := p.conn.Read(p.t.Context())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	noError(p.t, err)
 	return m.(*jsonrpc.Response)
 }
 

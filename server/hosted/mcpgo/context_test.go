@@ -46,9 +46,7 @@ func TestWithoutACaller(t *testing.T) {
 	for range 2 {
 		session, _, err := c.Peer.OpenSession(context.Background(),
 			hostedtest.Initialize(declared), &back{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		ids[hostedtest.TextOf(session.Handle(context.Background(), &protocol.Request{
 			ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: []byte(`{"name":"id"}`),
 		}, &back{}))] = true
@@ -71,8 +69,6 @@ func TestNotificationsOfTheClientReachHandlers(t *testing.T) {
 	c := open(t, s, nil)
 	err := c.Session.Notify(t.Context(),
 		&protocol.Notification{Method: "x/custom", Params: []byte(`{"a":1}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	wantLines(t, "notifications", got, "notifications/initializedmap[]s1", "x/custommap[a:1]s1")
 }

@@ -62,9 +62,7 @@ func TestCallersOfOneServerAreKeptApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			front, err := open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			t.Cleanup(func() { _ = front.Close() })
 			var callers sync.WaitGroup
 			for _, token := range []string{"a/1", "a/2", "b/1", "b/2"} {

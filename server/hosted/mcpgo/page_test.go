@@ -97,9 +97,7 @@ func connectWithPage(t testing.TB, user string) protocol.Peer {
 	web := httptest.NewUnstartedServer(nil)
 	address := "http://" + web.Listener.Addr().String()
 	front, page, err := newFront(mcpServer, address, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if web.Config.Handler, err = newRouter(front, page); err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +105,7 @@ func connectWithPage(t testing.TB, user string) protocol.Peer {
 	t.Cleanup(func() { _ = front.Close(); web.Close() })
 	peer, err := clienthttp.New(address+"/mcp",
 		&clienthttp.Options{Header: http.Header{"X-User": {"ann" + user}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return peer
 }
 

@@ -66,9 +66,7 @@ func newRichServer() *mcpserver.MCPServer {
 func TestResultsAreThoseOfMCPGoByteForByte(t *testing.T) {
 	c := open(t, newRichServer(), nil)
 	alone := transport.NewInProcessTransport(newRichServer())
-	if err := alone.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, alone.Start(t.Context()))
 	t.Cleanup(func() { _ = alone.Close() })
 	ask := func(method, params string) string {
 		t.Helper()
@@ -78,9 +76,7 @@ func TestResultsAreThoseOfMCPGoByteForByte(t *testing.T) {
 			request.Params = json.RawMessage(params)
 		}
 		response, err := alone.SendRequest(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if e := response.Error; e != nil {
 			data, err := json.Marshal(e.Data)
 			if e.Data == nil || err != nil {

@@ -188,9 +188,7 @@ func TestSessionHasItsOwnFeatures(t *testing.T) {
 			t.Errorf("%s: %s", uri, got)
 		}
 	}
-	if err := s.DeleteSessionTools("s1", "own"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.DeleteSessionTools("s1", "own"))
 	want(t, "deleted tool", c.Call("own", nil),
 		"-32602 tool 'own' not found: tool not found")
 }

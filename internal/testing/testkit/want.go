@@ -1,0 +1,31 @@
+package testkit
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// WantIs checks that err is, or wraps, want.
+func WantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}
+
+// WantPart checks that got contains part.
+func WantPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", what, got, part)
+	}
+}
+
+// WantNoPart checks that got does not contain part.
+func WantNoPart(t testing.TB, what, got, part string) {
+	t.Helper()
+	if strings.Contains(got, part) {
+		t.Errorf("%s: %q is in %q", what, part, got)
+	}
+}
