@@ -287,8 +287,11 @@ func (r asker) awaitOnPage(ctx context.Context, open *openQuestion, link *Questi
 	}
 	look := func(ctx context.Context) (bool, error) {
 		reply, err := r.funnel.opts.Page.FindQuestion(ctx, r.call.Principal, open.reply.ID)
-		if err != nil || reply == nil {
+		switch {
+		case err != nil:
 			return false, nil // unknown while the store is down
+		case reply == nil:
+			return false, r.askingMode().endVisit(r, link.key, errVisitTimeout)
 		}
 		open.reply = reply
 		return reply.Answer != nil, nil

@@ -197,8 +197,12 @@ func refuseVisit(key string, cause error) *refusal {
 		return cannotAsk(cause)
 	}
 	if question, ok := strings.CutSuffix(key, linkSuffix); ok {
-		return &refusal{code: protocol.CodeFlowEnded,
-			text: fmt.Sprintf("the question %q was not answered in time; call again", question)}
+		text := fmt.Sprintf("the question %q was not answered in time; call again", question)
+		if strings.HasPrefix(key, pushPrefix) {
+			text = "the question was not answered in time; find out what the call has done before " +
+				"you call again"
+		}
+		return &refusal{code: protocol.CodeFlowEnded, text: text}
 	}
 	return &refusal{code: protocol.CodeFlowEnded,
 		text: fmt.Sprintf("the visit %q was not finished in time; %s", key, howToFinish)}

@@ -96,10 +96,9 @@ type pageNotes struct {
 }
 
 type pageNote struct {
-	asked   int      // forms in a row without a response
-	links   [32]byte // digest of the last ones given in text
-	shown   int      // calls in a row that got them
-	inWords bool     // a call that had another way got them, too
+	asked int      // forms in a row without a response
+	links [32]byte // digest of the last ones given in text
+	shown int      // calls in a row that got them
 }
 
 func newPageNotes(ttl time.Duration) *pageNotes {
@@ -169,6 +168,22 @@ func (l *ladder) findOpen(key string) *openQuestion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open[key]
+}
+
+// hasAll reports whether all that a run waits for is on the page.
+func (l *ladder) hasAll(f *flowRun) bool {
+	if l == nil || f.begins {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	missing := slices.Clone(f.waitsFor)
+	for _, q := range l.open {
+		missing = slices.DeleteFunc(missing, func(id string) bool { return id == q.reply.ID })
+	}
+	return len(missing) == 0 && !slices.ContainsFunc(f.pending, func(q Question) bool {
+		return l.open[q.key] == nil
+	})
 }
 
 // openBeside returns the run's questions on the page other than some.

@@ -95,10 +95,7 @@ func (r responder) overruleHandler(ctx context.Context, result protocol.Result,
 		r.reportFlowEnd(ctx, f.end.how)
 		result, err = r.answerRefusal(f.end.refusal)
 		return result, err, true
-	case len(f.pending) > 0 && findRefusal(err) != nil &&
-		!slices.ContainsFunc(f.pending, func(q Question) bool {
-			return r.ladder.findOpen(q.key) == nil
-		}):
+	case f.asksClient() && findRefusal(err) != nil && r.ladder.hasAll(f):
 		return nil, findRefusal(err), false // the user need not answer the questions beside it
 	case len(f.pending) > 0:
 	case f.suspendsTask():

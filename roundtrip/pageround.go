@@ -90,8 +90,8 @@ func (e *exchange) takeEarlier(ctx context.Context) error {
 	links := e.showsByItself(protocol.KindElicitURL)
 	var found, waits *keptCall
 	var failed error
-	call := &PageCall{Principal: e.call.Principal, Digest: digest}
-	state, err := e.funnel.opts.Page.TakeCall(ctx, call, func(state []byte) bool {
+	var inLink, showAgain bool
+	wanted := func(state []byte) bool {
 		k, err := e.openKept(ctx, string(state))
 		if failed = cmp.Or(failed, err); k == nil {
 			return false
@@ -100,14 +100,22 @@ func (e *exchange) takeEarlier(ctx context.Context) error {
 		if isAnswered(k.open) || slices.ContainsFunc(k.open, isGone) {
 			return true
 		}
-		inLink := slices.ContainsFunc(k.open, func(q openQuestion) bool {
+		if slices.ContainsFunc(k.open, func(q openQuestion) bool {
 			return q.way != words.WayText && q.reply.Answer == nil
-		})
-		if !inLink && waits == nil {
+		}) {
+			inLink = links
+			return showAgain && links
+		}
+		if waits == nil || e.mayShow(waits) && !e.mayShow(k) {
 			waits = k
 		}
-		return inLink && links
-	})
+		return false
+	}
+	call := &PageCall{Principal: e.call.Principal, Digest: digest}
+	state, err := e.funnel.opts.Page.TakeCall(ctx, call, wanted)
+	if showAgain = true; state == nil && err == nil && inLink { // and none is answered
+		state, err = e.funnel.opts.Page.TakeCall(ctx, call, wanted)
+	}
 	if err != nil || state == nil {
 		e.ladder.earlier = waits
 		return cmp.Or(err, failed)
@@ -115,6 +123,12 @@ func (e *exchange) takeEarlier(ctx context.Context) error {
 	found.taken = true
 	e.ladder.earlier = found
 	return nil
+}
+
+// mayShow reports whether this client, unlike that of an earlier call, may show its questions.
+func (e *exchange) mayShow(k *keptCall) bool {
+	return slices.ContainsFunc(k.open, func(q openQuestion) bool { return q.lacks }) &&
+		(e.showsByItself(protocol.KindElicitForm) || e.showsByItself(protocol.KindElicitURL))
 }
 
 // openKept returns a kept call, or nil if its state does not hold any more.
@@ -171,13 +185,8 @@ func (e *exchange) goOnWithEarlier(ctx context.Context, next *responder) (protoc
 // when this one is kept, if it has done nothing.
 func (e *exchange) lookFirst(ctx context.Context) {
 	e.observeStore(ctx, e.takeEarlier(ctx), resourceStore, "find")
-	lacks := func(q openQuestion) bool { return q.lacks }
-	if k := e.ladder.earlier; k != nil && !k.taken && slices.ContainsFunc(k.open, lacks) &&
-		(e.showsByItself(protocol.KindElicitForm) || e.showsByItself(protocol.KindElicitURL)) {
-		if digest, _ := e.digestCall(); !e.funnel.pages.changeNote(digest,
-			func(*pageNote) {}).inWords {
-			e.ladder.earlier = nil // unlike the earlier client, this one may show the question
-		}
+	if k := e.ladder.earlier; k != nil && !k.taken && e.mayShow(k) {
+		e.ladder.earlier = nil
 	}
 }
 
@@ -236,6 +245,7 @@ func (r responder) matchPage(ctx context.Context) (protocol.Result, error) {
 		if open, err = r.holdRound(ctx, open, agreed[0]); err != nil {
 			r.closeRun()
 			if !r.askingMode().returnsQuestions() {
+				setExpiry(r.prior, time.Now().Add(r.prior.Expires.Sub(r.prior.Issued)))
 				r.keepLater(ctx, r.prior)
 			}
 			result, err, _ := r.overruleHandler(ctx, nil, err)
@@ -406,10 +416,7 @@ func (r responder) refusePage(ctx context.Context, err error) error {
 func (r responder) endWithLinks(ctx context.Context, d *draft, next *claims.Claims,
 	open []openQuestion) (protocol.Result, error) {
 	if d.expiresIn(0) == 0 { // as long again to take the answer
-		next.Expires = next.Issued.Add(2 * r.funnel.opts.RoundTTL)
-		if next.Expires.After(next.Deadline) {
-			next.Expires = next.Deadline
-		}
+		setExpiry(next, next.Issued.Add(2*r.funnel.opts.RoundTTL))
 	}
 	state, err := r.sealState(ctx, next)
 	text, _ := state.Text()
@@ -420,10 +427,11 @@ func (r responder) endWithLinks(ctx context.Context, d *draft, next *claims.Clai
 			break
 		}
 		// Another call was kept, which this one was not known to be like.
-		if err = r.takeEarlier(ctx); r.ladder.earlier != nil {
-			r.funnel.pages.changeNote(call.Digest, func(n *pageNote) { n.inWords = true })
+		err = r.takeEarlier(ctx)
+		if k := r.ladder.earlier; k != nil && (k.taken || !r.mayShow(k)) {
 			return nil, nil
 		}
+		r.ladder.earlier = nil // this call was to show the question, so it is kept beside
 	}
 	if err != nil { // after a run of the handler its answers are lost: they may be kept after all
 		return nil, r.refusePage(ctx, err)
@@ -512,7 +520,9 @@ func (r responder) keepAgreed(ctx context.Context) {
 func (r responder) keepLater(ctx context.Context, c *claims.Claims) {
 	c.VisitSince = time.Time{}
 	c.Answers = slices.DeleteFunc(c.Answers, func(a claims.Answer) bool { return isLink(a.Key) })
-	if state, err := r.sealState(context.WithoutCancel(ctx), c); err == nil {
+	ctx, cancel := CleanupContext(ctx)
+	defer cancel()
+	if state, err := r.sealState(ctx, c); err == nil {
 		text, _ := state.Text()
 		r.ladder.keep = &PageCall{State: []byte(text), Until: c.Expires}
 	}

@@ -244,10 +244,7 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	if r.held == nil { // otherwise it is set, and a renewal may read it
 		r.nameFlow(c.Flow)
 	}
-	c.Expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
-	if c.Expires.After(c.Deadline) {
-		c.Expires = c.Deadline
-	}
+	setExpiry(c, now.Add(d.expiresIn(r.funnel.opts.RoundTTL)))
 	if d.hasState {
 		c.State = d.state
 	}
@@ -257,6 +254,13 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 		r.appendAsked(c, d.onPage)
 	}
 	c.Answers = r.carriedAnswers(d)
+}
+
+// setExpiry sets when a state expires, at the latest with its flow.
+func setExpiry(c *claims.Claims, at time.Time) {
+	if c.Expires = at; at.After(c.Deadline) {
+		c.Expires = c.Deadline
+	}
 }
 
 func (r responder) appendAsked(c *claims.Claims, questions []Question) {

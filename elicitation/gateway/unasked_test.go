@@ -153,6 +153,39 @@ func TestACallThatTookTooLongIsNotRepeated(t *testing.T) {
 	})
 }
 
+// The client leaves while its user is on the page, so the upstream's call is over: the answer counts
+// for no other one.
+func TestAnAnswerServesNoOtherCall(t *testing.T) {
+	forEachEra(t, func(t *testing.T, era protocol.Era) {
+		calls := atomic.Int64{}
+		upstream := serveTool(t, "pay", func(ctx context.Context, call *server.ToolCall) (outcome, error) {
+			calls.Add(1)
+			return server.Text("done"), pushForm(ctx, call, "Mail the receipt?")
+		})
+		page, links := &servertest.Page{}, []string{}
+		opts := before(ops(upstream, protocol.Legacy))
+		opts.Server.Roundtrip.Page = page
+		_, url := serveGateway(t, opts, byUser)
+		ctx, leave := context.WithCancel(t.Context())
+		c := connectUser(t, url, "ann", client.Options{Era: era, ElicitURL: func(_ context.Context,
+			q *client.URLQuestion) (*protocol.ElicitResult, error) {
+			if links = append(links, q.URL); len(links) > 1 {
+				page.Answer(q.URL, yesToAll)
+			}
+			time.AfterFunc(100*time.Millisecond, leave)
+			return client.Accept(nil)
+		}}, "ops_pay")
+		if _, err := c.CallTool(ctx, "ops_pay", nil); err == nil {
+			t.Error("it got a response")
+		}
+		page.Answer(links[0], yesToAll)
+		time.Sleep(100 * time.Millisecond) // for what might keep the call
+		if callText(t, c, "ops_pay"); calls.Load() > 1 && len(links) == 1 {
+			t.Errorf("%d calls with one answer", calls.Load())
+		}
+	})
+}
+
 // The user goes on in another client, of another era, which shows forms by itself.
 func TestACallGoesOnFromAClientOfTheOtherEra(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {

@@ -208,6 +208,7 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 		return nil, err
 	}
 	principal := call.Principal // the goroutine must not hold the call
+	waiting.PageOf(ctx).Acted = true
 	go func() {
 		result, err := run(life, parked)
 		if err != nil && life.Err() != nil {

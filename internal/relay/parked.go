@@ -316,7 +316,7 @@ func (p *Parked) hasShown() bool {
 func (p *Parked) keep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kept = true
+	p.kept = p.lastLegLocked() == nil // else it has come back
 }
 
 // leaveIfKept cancels a call that nobody can come back to while the server closes.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -337,9 +338,14 @@ func newKeys() *keys.Keyring { return servertest.NewKeyring("k") }
 
 func onlyBy(ways ...event.Way) roundtrip.QuestionOption { return roundtrip.OnlyBy(ways...) }
 
-// TestATaskShowsTheLink in its status message, and goes on after the answer.
+// TestATaskShowsTheLink in its status message, and goes on after the answer, or ends if one of two
+// is a refusal.
 func TestATaskShowsTheLink(t *testing.T) {
-	for style, handle := range handlers {
+	with := maps.Clone(handlers)
+	with["two"] = func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		return askAtOnce(askOne(ctx, "a"), askOne(ctx, "b"))
+	}
+	for style, handle := range with {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
 			var added *tasks.Tasks
@@ -381,9 +387,13 @@ func TestATaskShowsTheLink(t *testing.T) {
 				}
 			}
 			await(func() bool { return linkIn.MatchString(task.StatusMessage) })
-			h.browser().enter(linkIn.FindString(task.StatusMessage), "prod")
+			if link := linkIn.FindString(task.StatusMessage); style == "two" {
+				h.browser().answer(link, "decline", "")
+			} else {
+				h.browser().enter(link, "prod")
+			}
 			await(func() bool { return task.Status == "completed" })
-			if h.done.Load() != 1 || h.ways["task"] != 1 {
+			if style != "two" && (h.done.Load() != 1 || h.ways["task"] != 1) {
 				t.Errorf("done %d times, by %v", h.done.Load(), h.ways)
 			}
 		})
@@ -1104,6 +1114,29 @@ func TestALinkThatTimedOutIsNotLost(t *testing.T) {
 	})
 }
 
+// Of two calls at once whose links have timed out, the one that is answered goes on.
+func TestAnAnswerIsFoundBehindAnOpenLink(t *testing.T) {
+	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
+		shown, calls := make(chan string, 99), sync.WaitGroup{}
+		call := func() string {
+			g := &guest{t: t, host: agrees, visit: func(link string) { shown <- link }}
+			return g.call(h.connect(t), era)
+		}
+		calls.Go(func() { call() })
+		first := <-shown
+		calls.Go(func() { call() })
+		second := first
+		for second == first {
+			second = <-shown
+		}
+		calls.Wait()
+		h.browser().enter(second, "prod")
+		if text := call(); text != "deployed to prod" {
+			t.Errorf("got %q", text)
+		}
+	})
+}
+
 func TestARefusalOfOneOfTwoQuestionsEndsTheFlow(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
@@ -1122,19 +1155,26 @@ func TestARefusalOfOneOfTwoQuestionsEndsTheFlow(t *testing.T) {
 func TestACallWithAnOpenLinkStoresNothingMore(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
-			counted, runs := &countedStore{StateStore: store.NewMemoryStateStore(0)}, 0
-			h := openHall(t, "HTTP", func(ctx context.Context, c *server.ToolCall) (outcome, error) {
-				runs++
-				return handlers["flow"](ctx, c)
-			}, func(o *visit.QuestionOptions) { o.Store, o.Keys = counted, newKeys() })
-			link, before := h.wantLink(t, mute, "", era), counted.puts.Load()
-			for range 8 {
-				if again := h.wantLink(t, hosts[0], "", era); again != link {
-					t.Fatalf("got %q and %q", link, again)
+			for _, memos := range []bool{false, true} {
+				counted, runs := &countedStore{StateStore: store.NewMemoryStateStore(0)}, 0
+				h := openHall(t, "HTTP", func(ctx context.Context, c *server.ToolCall) (outcome, error) {
+					if runs++; memos {
+						_, err := roundtrip.Nonce(ctx, "id")
+						noError(t, err)
+					}
+					return handlers["flow"](ctx, c)
+				}, func(o *visit.QuestionOptions) { o.Store, o.Keys = counted, newKeys() })
+				h.wantLink(t, mute, "", era)
+				link := h.wantLink(t, hosts[0], "", era)
+				rows, before := counted.puts.Load(), runs
+				for range 8 {
+					if again := h.wantLink(t, hosts[0], "", era); again != link {
+						t.Fatalf("got %q and %q", link, again)
+					}
 				}
-			}
-			if rows := counted.puts.Load() - before; rows > 1 || runs > 3 {
-				t.Errorf("%d rows from %d runs", rows, runs)
+				if counted.puts.Load() != rows || runs != before {
+					t.Errorf("%d rows more, %d runs", counted.puts.Load()-rows, runs-before)
+				}
 			}
 		})
 	}

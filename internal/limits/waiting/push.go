@@ -31,7 +31,7 @@ func PushOf(ctx context.Context) *Push {
 // A Page is what funnel and host tell each other about a call whose questions go by the page.
 type Page struct {
 	Returns bool // the host can return a question of a session that is not to be pushed
-	Acted   bool // the host has passed on answers
+	Acted   bool // the host has passed on the call, or answers
 	Kept    bool // the call has ended with links, and the next one goes on
 }
 
