@@ -102,10 +102,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() (Options, error) {
-	var out Options
-	if o != nil {
-		out = *o
-	}
+	out := *cmp.Or(o, &Options{})
 	if err := out.checkFields(); err != nil {
 		return Options{}, err
 	}

@@ -34,7 +34,7 @@ type pendingCall struct {
 }
 
 func newPending(l leg, round int, lastID int64,
-	asked *protocol.InputRequiredResult) (*Pending, error) {
+	asked *protocol.InputRequiredResult) (_ *Pending, err error) {
 	call := &pendingCall{
 		method: l.method, target: l.target, round: round, lastID: lastID, asked: asked,
 		answers: map[string]json.RawMessage{},
@@ -43,7 +43,6 @@ func newPending(l leg, round int, lastID int64,
 	*protocol.RetryOf(original) = protocol.Retry{}
 	meta := original.RequestMetadata()
 	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // each leg sets them
-	var err error
 	if call.params, err = protocol.EncodeParams(original); err != nil {
 		return nil, err
 	}

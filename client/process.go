@@ -57,10 +57,7 @@ type stream = Stream
 // its last part to [ExitError]. The end of cmd's context kills the process. A WaitDelay of zero
 // becomes half a second: a child that inherited standard error must not hide the exit.
 func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
-	var o CommandOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &CommandOptions{})
 	if cmd.Stdout != nil {
 		return nil, errors.New("client: command: Stdout is already set")
 	}

@@ -255,9 +255,7 @@ func TestProcessThatDies(t *testing.T) {
 				t.Errorf("got %T, want a TransportError", err)
 			}
 			for _, word := range test.words {
-				if !strings.Contains(err.Error(), word) {
-					t.Errorf("error %q does not say %q", err, word)
-				}
+				testkit.WantPart(t, "the error", err.Error(), word)
 			}
 			wantEqual(t, "got the standard error", exit.Stderr, test.stderr)
 			wantIs(t, "other request", <-hanging, client.ErrStreamEnded)

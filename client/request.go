@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,9 +121,7 @@ func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progre
 	meta.Version = c.version
 	meta.ClientInfo = &c.opts.Info
 	meta.Capabilities = &c.caps
-	if meta.LogLevel == "" {
-		meta.LogLevel = c.opts.LogLevel
-	}
+	meta.LogLevel = cmp.Or(meta.LogLevel, c.opts.LogLevel)
 	if meta.ProgressToken.IsZero() && progress {
 		meta.ProgressToken = id
 	}

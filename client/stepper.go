@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -80,10 +81,7 @@ func (c *Client) stepCall(ctx context.Context, k *call) (protocol.Result, *Pendi
 }
 
 func (c *Client) manualCapabilities() *protocol.ClientCapabilities {
-	if c.opts.Manual != nil {
-		return c.opts.Manual
-	}
-	return &c.caps
+	return cmp.Or(c.opts.Manual, &c.caps)
 }
 
 func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, error) {

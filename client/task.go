@@ -384,10 +384,8 @@ func (c *Client) sendTask(ctx context.Context, method string, t *Task,
 }
 
 func checkHandle(result protocol.Result, declared *protocol.ClientCapabilities) error {
-	if _, handle := result.(*protocol.CreateTaskResult); !handle {
-		return nil
-	}
-	if declared != nil && declared.Extensions[protocol.ExtensionTasks] != nil {
+	if _, handle := result.(*protocol.CreateTaskResult); !handle ||
+		declared != nil && declared.Extensions[protocol.ExtensionTasks] != nil {
 		return nil
 	}
 	return &ResponseError{protocol.MethodCallTool,

@@ -1,6 +1,7 @@
 package elicitation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,10 +52,7 @@ func (c *Call) admitQuestion(ctx context.Context,
 // checkCapabilities refuses undeclared modes. kind is empty before the question is parsed.
 func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
 	version := c.origin.Session.info.Version
-	declared := c.origin.Session.info.Capabilities
-	if c.origin.Capabilities != nil {
-		declared = *c.origin.Capabilities
-	}
+	declared := cmp.Or(c.origin.Capabilities, &c.origin.Session.info.Capabilities)
 	form, url := false, false
 	// Forms exist since 2025-06-18, URLs since 2025-11-25. From 2026-07-28 on servers send nothing.
 	if e := declared.Elicitation; e != nil && version >= protocol.V20250618 &&

@@ -1,6 +1,7 @@
 package elicitation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -183,11 +184,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 		p.mu.Unlock()
 		return false
 	}
-	shown := p.created
-	if !p.delivered.IsZero() {
-		shown = p.delivered
-	}
-	out.unseen = p.call.isUnseen(out.result, shown)
+	out.unseen = p.call.isUnseen(out.result, cmp.Or(p.delivered, p.created))
 	p.endLocked(out)
 	p.mu.Unlock()
 

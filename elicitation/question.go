@@ -159,29 +159,18 @@ func (q *parsedQuestion) relayedMember(
 const MetaCall = "rondo/call"
 
 // readCallID returns the MetaCall of a question, or "" without a valid one.
-func readCallID(params json.RawMessage) (id string) {
-	if !bytes.Contains(params, []byte(MetaCall)) || jsonx.Check(params) != nil {
+func readCallID(params json.RawMessage) string {
+	if !bytes.Contains(params, []byte(MetaCall)) {
 		return ""
 	}
-	_ = jsonx.Members(params, func(key, value []byte) error {
-		if string(key) == "_meta" {
-			id = findText(value, MetaCall)
-		}
-		return nil
-	})
-	return id
+	meta, _ := protocol.Meta(params).Get("_meta")
+	return findText(meta, MetaCall)
 }
 
-// findText returns the text of a member of checked JSON, or "" if there is none.
-func findText(raw []byte, name string) (text string) {
-	if jsonx.KindOf(raw) == jsonx.Object {
-		_ = jsonx.Members(raw, func(key, value []byte) (err error) {
-			if string(key) == name {
-				text, err = jsonx.Text(value)
-			}
-			return err
-		})
-	}
+// findText returns the text of a member of a JSON object, or "" if there is none.
+func findText(object json.RawMessage, name string) string {
+	value, _ := protocol.Meta(object).Get(name)
+	text, _ := jsonx.Text(value)
 	return text
 }
 

@@ -1,6 +1,7 @@
 package elicitation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -48,11 +49,7 @@ type endedQuestion struct {
 // New returns a router. It fails if an option is out of range or a metric's name is taken. opts may
 // be nil. A router without sessions has no goroutine and no timer.
 func New(opts *Options) (*Router, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o, err := o.withDefaults()
+	o, err := cmp.Or(opts, &Options{}).withDefaults()
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"syscall"
 
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -69,7 +68,7 @@ func escapeForLog(s string) string { return redact.EscapeText(s, maxText) }
 
 // peekMessage returns a refused question's message, "" if unreadable or over the limits.
 func peekMessage(params json.RawMessage) string {
-	if len(params) > maxSchemaBytes+maxOutsideSchema || jsonx.Check(params) != nil {
+	if len(params) > maxSchemaBytes+maxOutsideSchema {
 		return ""
 	}
 	return findText(params, "message")

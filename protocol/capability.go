@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -140,13 +141,7 @@ func unionKeys(a, b map[string]json.RawMessage) map[string]json.RawMessage {
 	return out
 }
 
-func valueOrZero[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
-}
+func valueOrZero[T any](p *T) T { return *cmp.Or(p, new(T)) }
 
 // String lists the declared capabilities for error messages: "elicitation.url, roots" or "none".
 func (c ClientCapabilities) String() string {

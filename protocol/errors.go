@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -151,10 +152,7 @@ type URLElicitationRequiredError struct {
 
 // Error returns the message.
 func (e *URLElicitationRequiredError) Error() string {
-	if e.Message == "" {
-		return "this request requires the user to visit a URL first"
-	}
-	return e.Message
+	return cmp.Or(e.Message, "this request requires the user to visit a URL first")
 }
 
 // ErrSessionGone is wrapped by errors of a [LegacySession] that the server no longer knows: it

@@ -69,9 +69,8 @@ func (w *objectWriter) codeNonEmptyText(m member, name string, p *string) error 
 	return w.codeText(m, name, p)
 }
 
-func (w *objectWriter) codeFlag(m member, name string, p *bool) error {
+func (w *objectWriter) codeFlag(m member, name string, p *bool) (err error) {
 	if m.reads(name) {
-		var err error
 		if *p, err = jsonx.Boolean(m.value); err != nil {
 			return fmt.Errorf("%s: must be a boolean", name)
 		}
@@ -132,9 +131,8 @@ func (w *objectWriter) codeRole(m member, p *Role) error {
 	return err
 }
 
-func (w *objectWriter) codeInteger(m member, name string, p *int64) error {
+func (w *objectWriter) codeInteger(m member, name string, p *int64) (err error) {
 	if m.reads(name) {
-		var err error
 		if *p, err = jsonx.Int(m.value); err != nil {
 			return fmt.Errorf("%s: must be an integer", name)
 		}

@@ -56,11 +56,7 @@ const (
 // MultiRoundTrip reports whether a modern server may answer method with an [InputRequiredResult]
 // (basic/patterns/mrtr, "Supported Requests").
 func MultiRoundTrip(method string) bool {
-	switch method {
-	case MethodCallTool, MethodGetPrompt, MethodReadResource:
-		return true
-	}
-	return false
+	return method == MethodCallTool || method == MethodGetPrompt || method == MethodReadResource
 }
 
 // internMethod converts name without allocating for frequent methods.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -38,10 +39,7 @@ func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 	if err != nil {
 		return nil, err
 	}
-	message := e.Message
-	if message == "" {
-		message = urlRequiredText
-	}
+	message := cmp.Or(e.Message, urlRequiredText)
 	return &Error{Code: CodeURLElicitationRequired, Message: message, Data: data}, nil
 }
 

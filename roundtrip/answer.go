@@ -94,6 +94,11 @@ func (a *answer) asRefusal() error {
 // isDecided reports whether the answer accepts or refuses; later rounds may read only such answers.
 func (a *answer) isDecided() bool { return a.outcome == Accepted || a.asRefusal() != nil }
 
+// mayHaveEffect reports whether a handler may act on the answer: a user gave it, and not to a link.
+func (a *answer) mayHaveEffect() bool {
+	return !isLink(a.key) && a.outcome != Missing && a.outcome != Unseen
+}
+
 var errChangedForm = errors.New("the form has changed since the question was asked")
 
 // Answer reads the answer to the form question key, asked with the same type T. It never panics.

@@ -203,6 +203,6 @@ func (r asker) checkOptional(ctx context.Context, q *Question) error {
 	if err != nil {
 		return err
 	}
-	r.failQuestion(ctx, p, q.request.Kind(), failed, true)
+	r.failQuestion(ctx, p, q, failed)
 	return failed
 }

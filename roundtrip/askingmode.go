@@ -116,7 +116,7 @@ func (pushMode) answerURLs(ctx context.Context, r responder,
 func (pushMode) visitLimit(_ asker, p *questioner) time.Duration { return p.questionTimeout() }
 
 func (pushMode) awaitRefusal(ctx context.Context, r asker, p *questioner, cause error) error {
-	r.failQuestion(ctx, p, protocol.KindElicitURL, cause, false)
+	r.failQuestion(ctx, p, &Question{request: &protocol.ElicitURL{}}, cause)
 	return cause
 }
 

@@ -131,7 +131,7 @@ func (r *run) outliveSuspension(ctx context.Context) (own context.Context, done 
 
 // recordOtherWay records an answer to a form that came by another way.
 func (r *run) recordOtherWay(ctx context.Context, q *Question, result json.RawMessage,
-	way event.Way, shown protocol.InputRequest) error {
+	report event.Answered) error {
 	outcome, content, err := interpret(protocol.KindElicitForm, result)
 	if err != nil {
 		return fmt.Errorf("question %q: the answer of the page: %w", q.key, err)
@@ -151,9 +151,9 @@ func (r *run) recordOtherWay(ctx context.Context, q *Question, result json.RawMe
 	link := q.key + linkSuffix
 	r.answers = slices.DeleteFunc(r.answers, func(a *answer) bool { return a.key == link })
 	r.dropMemoLocked(pageKey(q.key))
-	where := r.where
+	report.Where = r.where
 	r.mu.Unlock()
-	r.reportAnswered(ctx, &reported, &result, event.Answered{Where: where, Way: way, Asked: shown})
+	r.reportAnswered(ctx, &reported, &result, report)
 	return nil
 }
 
@@ -274,17 +274,6 @@ func (r asker) awaitOnPage(ctx context.Context, open *openQuestion, link *Questi
 	if err := r.takeKey(link); err != nil {
 		return err
 	}
-	if err := r.askInPlace(ctx, &inquiry{question: *link}); err != nil {
-		refused := findRefusal(err)
-		if err == errNotShown {
-			r.ladder.noteHidden(link.key, nil)
-		}
-		if refused == nil {
-			return r.freeWithdrawn(ctx, q, link.key, err)
-		}
-		r.ladder.noteOpen(q.key, nil)
-		return r.recordOtherWay(ctx, q, refusalResult(refused), words.WayLink, q.request)
-	}
 	look := func(ctx context.Context) (bool, error) {
 		reply, err := r.funnel.opts.Page.FindQuestion(ctx, r.call.Principal, open.reply.ID)
 		switch {
@@ -295,6 +284,23 @@ func (r asker) awaitOnPage(ctx context.Context, open *openQuestion, link *Questi
 		}
 		open.reply = reply
 		return reply.Answer != nil, nil
+	}
+	if err := r.askInPlace(ctx, &inquiry{question: *link}); err != nil {
+		refused := findRefusal(err)
+		if err == errNotShown {
+			r.ladder.noteHidden(link.key, nil)
+		}
+		if refused == nil {
+			return r.freeWithdrawn(ctx, q, link.key, err)
+		}
+		if _, declined := errors.AsType[*DeclinedError](refused); !declined {
+			if done, _ := look(ctx); done { // the dialog was closed after the answer
+				return r.takePageAnswer(ctx, open)
+			}
+		}
+		r.ladder.noteOpen(q.key, nil)
+		return r.recordOtherWay(ctx, q, refusalResult(refused),
+			event.Answered{Way: words.WayLink, Asked: q.request})
 	}
 	own, release := r.outliveSuspension(ctx) // by a question in words
 	defer release()
@@ -335,10 +341,13 @@ func (r asker) takePageAnswer(ctx context.Context, open *openQuestion) error {
 		return r.endWithText(protocol.CodeFlowEnded, words.EndFailed, "another call has used the "+
 			"answer; call again")
 	}
-	err = r.recordOtherWay(ctx, &open.question, open.reply.Answer, open.way, open.shown())
+	err = r.recordOtherWay(ctx, &open.question, open.reply.Answer, open.answeredEvent())
 	if err != nil {
 		return r.endWithError(err)
 	}
+	r.mu.Lock()
+	r.inPlace = true
+	r.mu.Unlock()
 	return nil
 }
 
@@ -374,6 +383,11 @@ func (open *openQuestion) shown() protocol.InputRequest {
 	return &protocol.ElicitForm{Message: open.reply.Message, Schema: open.reply.Form}
 }
 
+// answeredEvent returns the event of the answer.
+func (open *openQuestion) answeredEvent() event.Answered {
+	return event.Answered{Way: open.way, Asked: open.shown(), Given: open.reply.Given}
+}
+
 // endWithPageError ends the run because the page failed to take the question.
 func (r asker) endWithPageError(q *Question, err error) error {
 	wire, ok := protocol.AsError(err)
@@ -381,7 +395,7 @@ func (r asker) endWithPageError(q *Question, err error) error {
 		return r.endWithError(err)
 	}
 	r.endWith(&ending{err: err, refusal: &refusal{wire: wire, always: true}, how: words.EndFailed,
-		page: isFlowStyle(q) && !q.fixed}) // else code behind an answer may have run
+		repeatable: isFlowStyle(q)}) // else code behind an answer may have run
 	return err
 }
 

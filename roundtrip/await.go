@@ -21,6 +21,11 @@ const visitHold, visitHoldWithProgress = 25 * time.Second, 50 * time.Second
 
 const visitPoll = time.Second // between two checks of an unfinished visit
 
+// linkPatience is how long a call of a modern revision waits for the page. Clients give a call up
+// after some rounds, this module's after 10, and take its state with them. A call that ends before
+// leaves the answer to the next one.
+const linkPatience = 2 * time.Minute
+
 var errVisitTimeout = errors.New("the visit was not finished in time")
 
 // Await waits until a visit to a URL is finished. key names the question, which the user has
@@ -115,6 +120,7 @@ func (r asker) beginAwait(key string, misused bool) (bool, error) {
 		return false, ErrNoRound
 	}
 	if f := r.flow; f != nil && f.end != nil {
+		f.goesOn = true
 		return false, f.end.err
 	} else if f != nil && f.asksClient() {
 		return false, fmt.Errorf("%w: the visit %q has to wait", ErrPending, key)
@@ -199,8 +205,7 @@ func refuseVisit(key string, cause error) *refusal {
 	if question, ok := strings.CutSuffix(key, linkSuffix); ok {
 		text := fmt.Sprintf("the question %q was not answered in time; call again", question)
 		if strings.HasPrefix(key, pushPrefix) {
-			text = "the question was not answered in time; find out what the call has done before " +
-				"you call again"
+			text = "the question was not answered in time. " + waiting.UnknownEffect
 		}
 		return &refusal{code: protocol.CodeFlowEnded, text: text}
 	}
@@ -317,7 +322,11 @@ func (r *run) visitSince() time.Time {
 
 // visitTimeLeft returns how much longer a visit may take, over all its rounds.
 func (r *run) visitTimeLeft() time.Duration {
-	return r.funnel.opts.HumanTimeout - time.Since(r.visitSince())
+	limit := r.funnel.opts.HumanTimeout
+	if r.askingMode().returnsQuestions() && len(r.ladder.openBeside(nil)) > 0 {
+		limit = min(limit, linkPatience)
+	}
+	return limit - time.Since(r.visitSince())
 }
 
 // A visitTable holds the ids of a call's visits in its session.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -302,4 +303,38 @@ func TestErrorResultOfACutOffRequest(t *testing.T) {
 			contains(t, c.done(), want) // for the retry, too
 		})
 	}
+}
+
+// TestAPersonWhoIsSlowOnThePage: the call ends before its client gives it up, and the next one has
+// the answer.
+func TestAPersonWhoIsSlowOnThePage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := &servertest.Page{}
+		c := newClient(t, roundtrip.Options{Page: page}, func(ctx context.Context) (protocol.Result,
+			error) {
+			reason, err := reasonOf(ctx, "k")
+			if err != nil {
+				return nil, err
+			}
+			return say(reason)
+		})
+		c.call.Capabilities.Elicitation.Form = false
+		var link string
+		for range 9 { // more calls than a flow has rounds
+			c.call.State, c.call.Responses = protocol.RequestState{}, nil
+			c.ask("k (page)")
+			link = c.asked.InputRequests[0].Request.(*protocol.ElicitURL).URL
+			began, rounds := time.Now(), 1
+			for asks := true; asks; rounds++ {
+				result, _ := c.answer("k (page)", `{"action":"accept"}`).send()
+				_, asks = result.(*protocol.InputRequiredResult)
+			}
+			if waited := time.Since(began); waited > 150*time.Second || rounds > 6 {
+				t.Errorf("held for %v, in %d rounds", waited, rounds)
+			}
+		}
+		page.Answer(link, func(string) string { return `{"reason":"late"}` })
+		c.call.State, c.call.Responses = protocol.RequestState{}, nil
+		c.says("late")
+	})
 }

@@ -28,6 +28,7 @@ type flowRun struct {
 	pending  []Question      // asked, not answered yet
 	end      *ending
 	commits  []func(context.Context)
+	goesOn   bool  // the handler has used this package after the end
 	rounds   int32 // asked in place
 	answered bool  // a question of the last round has been answered
 
@@ -47,12 +48,12 @@ func (f *flowRun) suspendsTask() bool { return f.begins || len(f.waitsFor) > 0 }
 
 // An ending fixes the outcome of a run before its handler returns.
 type ending struct {
-	err     error    // the handler's error for every further call
-	refusal *refusal // the response; nil: err is a bug of the server
-	how     event.FlowEnd
-	bug     bool // err is a mistake of the server, but the client gets refusal
-	cut     bool // the request ended while Await waited: no outcome
-	page    bool // the page failed, and the run can be repeated
+	err        error    // the handler's error for every further call
+	refusal    *refusal // the response; nil: err is a bug of the server
+	how        event.FlowEnd
+	bug        bool // err is a mistake of the server, but the client gets refusal
+	cut        bool // the request ended while Await waited: no outcome
+	repeatable bool // the page failed or nobody answered, and the run can be repeated
 }
 
 // activeFlowLocked returns the flow, created if need be, unless the run is closed or decided.
@@ -67,13 +68,26 @@ func (r *run) activeFlowLocked() (*flowRun, error) {
 	return r.flow, nil
 }
 
-// versionedFlowLocked is activeFlowLocked, and fixes the version of the flow, see [FlowVersion].
+// versionedFlowLocked is activeFlowLocked for a call by the handler. It fixes the version of the
+// flow, see [FlowVersion].
 func (r *run) versionedFlowLocked() (*flowRun, error) {
 	f, err := r.activeFlowLocked()
 	if err == nil {
 		r.fixVersionLocked()
+	} else if r.flow != nil {
+		r.flow.goesOn = true
 	}
 	return f, err
+}
+
+// hasGoneOnLocked reports whether a handler that returned err went on although its run in flow
+// style was decided. One that wraps or joins the error of its end may have.
+func (r *run) hasGoneOnLocked(err error) bool {
+	f := r.flow
+	if f.end == nil {
+		return f.asksClient() && !errors.Is(err, ErrPending)
+	}
+	return f.goesOn || !errors.Is(err, f.end.err) || !errors.Is(f.end.err, err)
 }
 
 // startFlowLocked makes sure that r.flow is set, in guard style too.

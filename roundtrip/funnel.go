@@ -137,10 +137,11 @@ func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Res
 		if r.prior != nil {
 			result, err = r.matchPage(ctx)
 		}
-		if result == nil && err == nil {
+		givesWay := func() bool { return e.ladder != nil && e.ladder.earlier != nil }
+		if result == nil && err == nil && !givesWay() {
 			result, err = r.executeHandler(ctx, handler)
 		}
-		if e.ladder != nil && e.ladder.earlier != nil {
+		if givesWay() {
 			continue
 		}
 		r.commitClaim(ctx, result, err)

@@ -95,9 +95,7 @@ func refuseCopy() *protocol.Error {
 func (r responder) commitClaim(ctx context.Context, result protocol.Result, err error) {
 	if wire, ok := protocol.AsError(err); ok && wire.Code == protocol.CodeInsufficientScope {
 		r.retriable = true
-		if !r.acted && !waiting.PageOf(ctx).Acted {
-			r.ladder.putBack()
-		}
+		r.putBackUnlessActed(ctx)
 	}
 	if r.held == nil || r.unrecorded || err != nil {
 		return
@@ -155,12 +153,13 @@ const outcomeUnknownText = "the outcome is not known: the request ended before i
 // behind an answer has run, so only a suspended run of flow style qualifies.
 func (r responder) giveClaimUp() bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	f := r.flow
 	suspended := f != nil && (f.asksClient() || f.end != nil && f.end.cut)
-	r.retriable = !r.acted && (r.held == nil || suspended)
-	if l := r.ladder; l != nil && !r.acted && suspended && !waiting.PageOf(&r.ctx).Acted {
-		l.putBack()
+	acted := r.acted || waiting.PageOf(&r.ctx).Acted
+	r.retriable = !acted && (r.held == nil || suspended)
+	r.mu.Unlock()
+	if suspended {
+		r.putBackUnlessActed(&r.ctx)
 	}
 	return r.retriable
 }

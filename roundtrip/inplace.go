@@ -160,6 +160,7 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 	reported := *a
 	if !hidden {
 		r.recordAnswerLocked(a)
+		r.inPlace = r.inPlace || !isLink(a.key)
 	}
 	r.mu.Unlock()
 	r.noteForm(true)
@@ -221,7 +222,7 @@ func (r asker) failInPlace(ctx context.Context, missing *Question, err error) er
 			return errNotShown
 		}
 	}
-	r.failQuestion(ctx, p, missing.request.Kind(), err, missing.optional)
+	r.failQuestion(ctx, p, missing, err)
 	if missing.optional {
 		r.freeKey(missing.key)
 		return err

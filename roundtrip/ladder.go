@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -153,11 +154,24 @@ func (l *ladder) forgetOpen() {
 
 // putBack leaves the earlier call and the run's answers to the next call.
 func (l *ladder) putBack() {
-	if l != nil {
-		l.unused = true
-		if l.keep == nil {
-			l.keep = l.taken
-		}
+	l.unused = true
+	if l.keep == nil {
+		l.keep = l.taken
+	}
+}
+
+// putBackUnlessActed puts back the page's answers and the earlier call. It does nothing if the host
+// or handler has acted, or the handler had an answer in place, in guard style, or to a push, behind
+// which its code has run.
+func (r responder) putBackUnlessActed(ctx context.Context) {
+	r.mu.Lock()
+	acted := r.acted || r.inPlace || waiting.PageOf(ctx).Acted || slices.ContainsFunc(r.answers,
+		func(a *answer) bool {
+			return (!a.mark.Set || strings.HasPrefix(a.key, pushPrefix)) && a.mayHaveEffect()
+		})
+	r.mu.Unlock()
+	if r.ladder != nil && !acted {
+		r.ladder.putBack()
 	}
 }
 
@@ -226,6 +240,9 @@ func (r *run) wayOf(q *Question) event.Way {
 	case usable && !inTask && !q.optional && canAsk(words.WayText, nil):
 		return words.WayText
 	case canAsk(words.WayForm, nil):
+		r.mu.Lock()
+		r.dropMemoLocked(pageKey(q.key)) // so that the client's answer counts again
+		r.mu.Unlock()
 		return words.WayForm
 	}
 	return ""

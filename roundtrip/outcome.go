@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
@@ -93,7 +95,7 @@ func (r responder) overruleHandler(ctx context.Context, result protocol.Result,
 			r.observe(ctx, event.ServerBug{Where: r.where, Err: f.end.err})
 		}
 		r.reportFlowEnd(ctx, f.end.how)
-		result, err = r.answerRefusal(f.end.refusal)
+		result, err = r.answerRefusal(ctx, f.end.refusal)
 		return result, err, true
 	case f.asksClient() && findRefusal(err) != nil && r.ladder.hasAll(f):
 		return nil, findRefusal(err), false // the user need not answer the questions beside it
@@ -313,7 +315,16 @@ type refusal struct {
 	always bool
 }
 
-func (r responder) answerRefusal(no *refusal) (protocol.Result, error) {
+func (r responder) answerRefusal(ctx context.Context, no *refusal) (protocol.Result, error) {
+	busy := no.wire != nil && no.wire.Code == protocol.CodeBusy
+	if p := waiting.PageOf(ctx); p.Acted && p.Kept.IsZero() && (busy || !no.always) {
+		text := no.text // and nobody is to repeat the call by itself
+		if busy {
+			text = no.wire.Message
+		}
+		text, _, _ = strings.Cut(strings.TrimSuffix(text, ". "+waiting.UnknownEffect), "; call again")
+		return r.refuseFlow(cmp.Or(no.code, protocol.CodeFlowEnded), text+". "+waiting.UnknownEffect)
+	}
 	if no.wire != nil && (no.always || r.call.Method != protocol.MethodCallTool) {
 		return nil, no.wire
 	}

@@ -45,6 +45,7 @@ type PageReply struct {
 	Message string
 	Form    json.RawMessage
 	Answer  json.RawMessage // an elicitation result as clients send it; nil: open
+	Given   time.Time       // when it was answered; zero if not known
 }
 
 // A PageCall is a call that waits for answers on a [QuestionPage].

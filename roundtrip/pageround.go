@@ -53,8 +53,10 @@ func isAnswered(open []openQuestion) bool {
 
 func isGone(open openQuestion) bool { return open.reply == nil }
 
-// findOpen returns the questions of a state that were asked on the page, with their replies.
+// findOpen returns the questions of a state that were asked on the page, with their replies. They
+// are gone if their call is over.
 func (e *exchange) findOpen(ctx context.Context, c *claims.Claims) (open []openQuestion, err error) {
+	isOver := waiting.PageOf(ctx).IsOver
 	for _, memo := range c.Memos {
 		key, isPage := strings.CutPrefix(memo.Key, pagePrefix)
 		i := slices.IndexFunc(c.Asked, func(q claims.Question) bool { return q.Key == key })
@@ -62,9 +64,12 @@ func (e *exchange) findOpen(ctx context.Context, c *claims.Claims) (open []openQ
 		if !isPage || i < 0 || json.Unmarshal(memo.Value, &mark) != nil {
 			continue // written by openOnPage, perhaps for a question that was withdrawn
 		}
-		reply, err := e.funnel.opts.Page.FindQuestion(ctx, e.call.Principal, mark.ID)
-		if err != nil {
-			return nil, err
+		var reply *PageReply
+		if isOver == nil || !isOver(c.State) {
+			reply, err = e.funnel.opts.Page.FindQuestion(ctx, e.call.Principal, mark.ID)
+			if err != nil {
+				return nil, err
+			}
 		}
 		one := openQuestion{question: Question{key: key}, way: mark.Way, lacks: mark.Lacks, reply: reply}
 		if asked := &c.Asked[i]; reply != nil {
@@ -170,7 +175,7 @@ func (e *exchange) goOnWithEarlier(ctx context.Context, next *responder) (protoc
 	r.locateEvents(k.claims)
 	if !k.taken {
 		open := slices.DeleteFunc(k.open, func(q openQuestion) bool { return q.reply.Answer != nil })
-		result, err := r.answerRefusal(r.showLinks(ctx, k.claims, open))
+		result, err := r.answerRefusal(ctx, r.showLinks(ctx, k.claims, open))
 		r.commitClaim(ctx, result, err)
 		return result, err
 	}
@@ -231,15 +236,15 @@ func (r responder) matchPage(ctx context.Context) (protocol.Result, error) {
 	r.ladder.used = nil
 	open, err := r.findOpen(ctx, r.prior)
 	if err != nil {
-		return nil, r.refusePage(ctx, err)
+		return r.refusePage(ctx, err)
 	}
 	if len(open) == 0 {
 		return nil, nil
 	}
 	agreed, refused := r.readLinks(open)
 	if refused != nil {
-		return nil, r.recordOtherWay(ctx, &refused.question, refused.reply.Answer, words.WayLink,
-			refused.shown())
+		return nil, r.recordOtherWay(ctx, &refused.question, refused.reply.Answer,
+			refused.answeredEvent())
 	}
 	if !isAnswered(open) && len(agreed) > 0 {
 		if open, err = r.holdRound(ctx, open, agreed[0]); err != nil {
@@ -254,8 +259,8 @@ func (r responder) matchPage(ctx context.Context) (protocol.Result, error) {
 	}
 	if isAnswered(open) {
 		if err := r.acceptPage(ctx, open); err != nil {
-			r.ladder.putBack()
-			return nil, r.refusePage(ctx, err)
+			r.ladder.putBack() // no handler has run
+			return r.refusePage(ctx, err)
 		}
 		return nil, nil
 	}
@@ -271,10 +276,11 @@ func (r responder) matchPage(ctx context.Context) (protocol.Result, error) {
 func (r responder) readLinks(open []openQuestion) (agreed []string, refused *openQuestion) {
 	all := true
 	for _, q := range open {
-		if isGone(q) || q.way != words.WayLink || q.reply.Answer != nil {
+		a := r.findAnswerLocked(q.question.key + linkSuffix)
+		if isGone(q) || q.way != words.WayLink ||
+			q.reply.Answer != nil && (a == nil || a.outcome != Declined) {
 			continue
 		}
-		a := r.findAnswerLocked(q.question.key + linkSuffix)
 		switch {
 		case a != nil && a.asRefusal() != nil:
 			reply := *q.reply
@@ -341,7 +347,7 @@ func (r responder) acceptPage(ctx context.Context, open []openQuestion) error {
 		if isFlowStyle(&q.question) { // else the handler acts on it, and may then be cut off
 			r.ladder.used = append(r.ladder.used, q.reply.ID)
 		}
-		if err = r.recordOtherWay(ctx, &q.question, q.reply.Answer, q.way, q.shown()); err != nil {
+		if err = r.recordOtherWay(ctx, &q.question, q.reply.Answer, q.answeredEvent()); err != nil {
 			return err
 		}
 		r.notifyFinished(ctx, q.question.key+linkSuffix)
@@ -404,12 +410,12 @@ func (r responder) settleRound(d *draft, asks *protocol.InputRequiredResult) (sh
 	return shown, result, inWords, nil
 }
 
-// refusePage returns the client's error after a failure of the page.
-func (r responder) refusePage(ctx context.Context, err error) error {
+// refusePage answers a request after a failure of the page.
+func (r responder) refusePage(ctx context.Context, err error) (protocol.Result, error) {
 	if wire, ok := protocol.AsError(err); ok {
-		return wire
+		return r.answerRefusal(ctx, &refusal{wire: wire, always: true})
 	}
-	return r.reportBug(ctx, err)
+	return nil, r.reportBug(ctx, err)
 }
 
 // endWithLinks keeps the call and returns its end, whose text has the links.
@@ -434,17 +440,17 @@ func (r responder) endWithLinks(ctx context.Context, d *draft, next *claims.Clai
 		r.ladder.earlier = nil // this call was to show the question, so it is kept beside
 	}
 	if err != nil { // after a run of the handler its answers are lost: they may be kept after all
-		return nil, r.refusePage(ctx, err)
+		return r.refusePage(ctx, err)
 	}
 	r.ladder.keep, r.started = nil, true // its state is spent
-	waiting.PageOf(ctx).Kept = true
-	return r.answerRefusal(r.showLinks(ctx, next, open))
+	noteKept(ctx, next)
+	return r.answerRefusal(ctx, r.showLinks(ctx, next, open))
 }
 
 // hasDone reports whether a flow may have done something.
 func hasDone(c *claims.Claims) bool {
 	return c.State != nil || slices.ContainsFunc(c.Answers, func(a claims.Answer) bool {
-		return a.Outcome == claims.Accepted
+		return a.Outcome != claims.Unseen // a handler may act on a refusal, too
 	}) || slices.ContainsFunc(c.Memos, func(m claims.Memo) bool {
 		return m.Key != showsNoneKey && !strings.HasPrefix(m.Key, pagePrefix)
 	})
@@ -471,8 +477,8 @@ func (r responder) showLinks(ctx context.Context, c *claims.Claims, open []openQ
 	})
 	if note.shown > maxLinkShown {
 		return &refusal{code: protocol.CodeCannotAsk, text: fmt.Sprintf("this call needs the answer "+
-			"of a person, who has not used the link returned by %d calls; do not call again until "+
-			"they say that they have answered", maxLinkShown)}
+			"of a person, who has not used the link returned by %d calls; show them the link, and do "+
+			"not call again until they say that they have answered", maxLinkShown) + links.String()}
 	}
 	kinds := make([]protocol.InputKind, len(questions))
 	for i := range kinds {
@@ -487,13 +493,20 @@ func (r responder) showLinks(ctx context.Context, c *claims.Claims, open []openQ
 }
 
 // keepAgreed keeps the state of a session's call that ends while a user is on the page, unless the
-// handler may have acted, perhaps on an earlier answer.
-func (r responder) keepAgreed(ctx context.Context) {
+// handler, which returned failed, may have acted, perhaps on an earlier answer.
+func (r responder) keepAgreed(ctx context.Context, failed error) {
 	f := r.flow
 	if r.ladder == nil || f == nil {
 		return
 	}
 	r.mu.Lock()
+	if r.hasGoneOnLocked(failed) { // so it has acted on what was taken
+		r.ladder.taken, r.ladder.used = nil, nil
+		if slices.ContainsFunc(r.answers, (*answer).mayHaveEffect) {
+			r.mu.Unlock()
+			return
+		}
+	}
 	begun := r.acted
 	acted := begun || slices.ContainsFunc(r.answers, func(a *answer) bool {
 		return a.outcome == Accepted && a.round == r.number && !isLink(a.key)
@@ -502,8 +515,8 @@ func (r responder) keepAgreed(ctx context.Context) {
 	switch {
 	case begun:
 		r.ladder.taken = nil // never to be repeated
-	case f.end != nil && f.end.page:
-		r.ladder.putBack()
+	case f.end != nil && f.end.repeatable:
+		r.putBackUnlessActed(ctx)
 	}
 	if f.end == nil || r.askingMode().returnsQuestions() || waiting.PageOf(ctx).Acted {
 		return
@@ -525,7 +538,14 @@ func (r responder) keepLater(ctx context.Context, c *claims.Claims) {
 	if state, err := r.sealState(ctx, c); err == nil {
 		text, _ := state.Text()
 		r.ladder.keep = &PageCall{State: []byte(text), Until: c.Expires}
+		noteKept(ctx, c)
 	}
+}
+
+// noteKept tells the host that the call is kept.
+func noteKept(ctx context.Context, c *claims.Claims) {
+	page := waiting.PageOf(ctx)
+	page.Kept, page.State = c.Expires, c.State
 }
 
 func (d *draft) limitsWays() bool {

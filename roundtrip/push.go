@@ -67,7 +67,7 @@ func (r responder) refuseUnasked(ctx context.Context, asks *protocol.InputRequir
 	}
 	r.observe(ctx, failed)
 	r.reportFlowEnd(ctx, words.EndFailed)
-	return r.answerRefusal(cannotAsk(err))
+	return r.answerRefusal(ctx, cannotAsk(err))
 }
 
 type pushedAnswers struct {

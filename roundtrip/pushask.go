@@ -36,7 +36,7 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, 
 		if !cannot.Missing.IsZero() {
 			p.reportMissing(ctx, cannot.Missing)
 		}
-		r.failQuestion(ctx, p, request.Kind(), cannot, false)
+		r.failQuestion(ctx, p, q, cannot)
 		return nil, cannot
 	}
 	if form, ok := request.(*protocol.ElicitForm); ok { // its schema is kept once
@@ -145,15 +145,17 @@ func missingPush(method string, missing protocol.ClientCapabilities) *PushError 
 }
 
 // failQuestion reports a failed question, and ends the run unless it is optional.
-func (r asker) failQuestion(ctx context.Context, p *questioner, kind protocol.InputKind, err error,
-	optional bool) {
+func (r asker) failQuestion(ctx context.Context, p *questioner, q *Question, err error) {
 	_, unsent := errors.AsType[*PushError](err)
 	if ctx.Err() != nil && r.ctx.Err() == nil && !unsent {
 		return // withdrawn by a handler that can do without
 	}
-	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: optional})
-	if !optional {
-		r.endWith(&ending{err: err, refusal: cannotAsk(err), how: words.EndFailed})
+	p.observe(ctx, event.PushFailed{Where: p.where, Kind: q.request.Kind(), Err: err,
+		Tolerated: q.optional})
+	if !q.optional {
+		// Wrapped, so that hasGoneOnLocked can tell it from the cause of the handler's context.
+		r.endWith(&ending{err: fmt.Errorf("%w", err), refusal: cannotAsk(err),
+			how: words.EndFailed, repeatable: isFlowStyle(q)})
 	}
 }
 

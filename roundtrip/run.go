@@ -53,6 +53,7 @@ type run struct {
 	identified bool // id is known
 	versioned  bool // the handler's version is known
 	acted      bool // something was begun that must not be repeated
+	inPlace    bool // a question was answered while the handler ran
 	closed     bool // the handler has returned
 	kept       bool // resumed from the page's store
 }
@@ -128,9 +129,13 @@ func (r responder) executeHandler(
 		r.ladder.keep = nil
 	}
 	result, err = r.invokeHandler(ctx, handler)
-	r.keepAgreed(ctx)
+	r.keepAgreed(ctx, err)
 	r.reportFindings(ctx, &r.questioner)
-	return r.decideOutcome(ctx, result, err)
+	result, err = r.decideOutcome(ctx, result, err)
+	if _, asks := result.(*protocol.InputRequiredResult); asks && r.ladder != nil {
+		r.ladder.taken = nil // the flow has gone on
+	}
+	return result, err
 }
 
 // executeSingleRound is executeHandler for methods that cannot ask, without an enclosing round.

@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -69,6 +70,7 @@ func (r responder) askDraft(ctx context.Context, d *draft,
 	r.fillNextClaims(&next, d, time.Now())
 	r.nameSpan(ctx, &next)
 	if end != nil { // the user may still answer, and the next call finds it
+		next.VisitRounds++ // the next call shows the link again
 		r.keepLater(ctx, &next)
 		return r.endInsteadOfAsking(ctx, end)
 	}
@@ -125,7 +127,8 @@ func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *endin
 	if r.countedRounds() <= limit {
 		return nil
 	}
-	text := gaveUp(limit, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions))
+	last := cmp.Or(requestKeys(requests), joinKeys(d.onPage, func(q Question) string { return q.key }))
+	text := gaveUp(limit, last, r.answeredKeys(), r.lastFaultText(d.questions))
 	if len(r.reworded) > 0 {
 		text = fmt.Sprintf("gave up after %d rounds of questions: %s", limit, r.versionsText())
 	}

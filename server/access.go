@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -40,12 +41,9 @@ func (a *Access) permits(need string) bool {
 	if a == nil || a.unlimited {
 		return a != nil
 	}
-	for _, have := range a.Scopes {
-		if have == need || a.Implies != nil && a.Implies(have, need) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Scopes, func(have string) bool {
+		return have == need || a.Implies != nil && a.Implies(have, need)
+	})
 }
 
 // A ScopeError refuses a request whose credentials lack scopes. The server returns it for
@@ -121,10 +119,7 @@ func (request *Request) spellLack(err error) error {
 	if !ok {
 		return err
 	}
-	if lack == nil {
-		lack = &ScopeError{}
-	}
-	request.lack = lack
+	request.lack = cmp.Or(lack, &ScopeError{})
 	return lack.toWire()
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,19 +55,13 @@ func (request *Request) Capabilities() protocol.ClientCapabilities {
 }
 
 func declaredBy(meta *protocol.RequestMeta) protocol.ClientCapabilities {
-	if meta.Capabilities == nil {
-		return protocol.ClientCapabilities{}
-	}
-	return *meta.Capabilities
+	return *cmp.Or(meta.Capabilities, &protocol.ClientCapabilities{})
 }
 
 // ClientInfo names the client; it is self-reported, and zero if absent. In a session it is limited
 // to 2 KiB: name and version are cut at 256 bytes each, other members are dropped if too long.
 func (c *Call) ClientInfo() protocol.Implementation {
-	if c.Meta.ClientInfo == nil {
-		return protocol.Implementation{}
-	}
-	return *c.Meta.ClientInfo
+	return *cmp.Or(c.Meta.ClientInfo, &protocol.Implementation{})
 }
 
 // Notify sends a notification to the client while the request runs, or does nothing if the

@@ -156,11 +156,8 @@ func (x *extensions) add(e *Extension) error {
 
 // isTaskMethod reports whether a method is one of the extension tasks in package protocol.
 func isTaskMethod(method string) bool {
-	switch method {
-	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
-		return true
-	}
-	return false
+	return method == protocol.MethodGetTask || method == protocol.MethodUpdateTask ||
+		method == protocol.MethodCancelTask
 }
 
 func (s *Server) extensionMethod(method string) *extensionMethod {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,10 +32,7 @@ type harness struct {
 
 func newHarness(t *testing.T, opts *server.Options) *harness {
 	t.Helper()
-	var o server.Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &server.Options{})
 	seen := &events{}
 	o.Observer = event.Observers(o.Observer, seen)
 	if o.Roundtrip.MinHumanTime == 0 { // a test answers at once

@@ -75,10 +75,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() (Options, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
+	opts := *cmp.Or(o, &Options{})
 	if opts.Roundtrip.Audience == "" { // the default name is not unique
 		opts.Roundtrip.Audience = opts.Info.Name
 	}

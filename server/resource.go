@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -211,9 +212,7 @@ func fillURIs(result *protocol.ReadResourceResult, uri string) *protocol.ReadRes
 	filled := *result
 	filled.Contents = slices.Clone(result.Contents)
 	for i := range filled.Contents {
-		if filled.Contents[i].URI == "" {
-			filled.Contents[i].URI = uri
-		}
+		filled.Contents[i].URI = cmp.Or(filled.Contents[i].URI, uri)
 	}
 	return &filled
 }

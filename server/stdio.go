@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -53,11 +54,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 // A client that sends initialize gets a [Session], for requests whose _meta has no revision.
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 	opts *StreamOptions) error {
-	var o StreamOptions
-	if opts != nil {
-		o = *opts
-	}
-	o = o.withDefaults()
+	o := cmp.Or(opts, &StreamOptions{}).withDefaults()
 	if o.Access == nil {
 		o.Access = s.accessOf(o.Principal)
 	}
@@ -82,9 +79,7 @@ func (o StreamOptions) withDefaults() StreamOptions {
 	}
 	o.MaxLineBytes = quota.LimitOr(o.MaxLineBytes, defaultMaxLineBytes)
 	o.MaxInFlight = quota.LimitOr(o.MaxInFlight, defaultMaxInFlight)
-	if o.Grace == 0 {
-		o.Grace = defaultStreamGrace
-	}
+	o.Grace = cmp.Or(o.Grace, defaultStreamGrace)
 	return o
 }
 
@@ -120,11 +115,8 @@ func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
 	if p.session == nil || rules.NamesRevision(req.Params) {
 		return false
 	}
-	switch req.Method {
-	case protocol.MethodInitialize, protocol.MethodPing:
-		return true
-	}
-	return p.session.Version() != ""
+	return req.Method == protocol.MethodInitialize || req.Method == protocol.MethodPing ||
+		p.session.Version() != ""
 }
 
 func (p *streamPeer) Notify(ctx context.Context, n *protocol.Notification) {

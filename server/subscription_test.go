@@ -108,10 +108,7 @@ func (l *listening) endsWell() {
 
 func listens(t *testing.T, opts *server.Options, f func(t *testing.T, h *harness)) {
 	synctest.Test(t, func(t *testing.T) {
-		var o server.Options
-		if opts != nil {
-			o = *opts
-		}
+		o := *cmp.Or(opts, &server.Options{})
 		o.Capabilities = declaresAll()
 		f(t, newHarness(t, &o))
 	})

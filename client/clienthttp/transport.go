@@ -44,9 +44,7 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		return nil, err
 	}
 	shown := *u
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, &Options{})
 	t := &Transport{endpoint: u, shownEndpoint: &shown, authorizer: opts.Authorizer,
 		maxBytes:    cmp.Or(opts.MaxResponseBytes, defaultMaxResponseBytes),
 		fixedHeader: canonicalHeader(opts.Header)}

@@ -127,9 +127,8 @@ func TestNothingIsSent(t *testing.T) {
 		}
 	}
 	_ = tr.Close()
-	if _, err := tr.Handle(t.Context(), request(), nil); !errors.Is(err, clienthttp.ErrClosed) {
-		t.Errorf("closed: got %v", err)
-	}
+	_, err := tr.Handle(t.Context(), request(), nil)
+	testkit.WantIs(t, "closed", err, clienthttp.ErrClosed)
 }
 
 func TestEndpoints(t *testing.T) {
@@ -545,9 +544,7 @@ func TestDeadlineWithinEndlessStream(t *testing.T) {
 			go func() { ended <- call(ctx) }()
 			select {
 			case err := <-ended:
-				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v, want the deadline", err)
-				}
+				testkit.WantIs(t, "past the deadline", err, context.DeadlineExceeded)
 			case <-time.After(hangs):
 				t.Fatalf("a call with a deadline of %v has not returned after %v", deadline, hangs)
 			}

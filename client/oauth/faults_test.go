@@ -382,9 +382,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		}
 	}
 	lack := &oauth.InsufficientScopeError{Needed: []string{"read"}, Granted: []string{"read", "x"}}
-	if !strings.Contains(lack.Error(), "does not find them in the token") {
-		t.Errorf("got %v", lack)
-	}
+	wantText(t, lack, "does not find them in the token")
 }
 
 func scenarioError(t *testing.T, c scenario) error {

@@ -219,9 +219,7 @@ func TestPortsThatAreBusy(t *testing.T) {
 	last := s.run(s.source(func(o *oauth.Options) {
 		o.Interaction = &oauth.Loopback{Ports: []int{port}}
 	}), "search:error register=2")
-	if !strings.Contains(last.Error(), "no port to come back to") {
-		t.Errorf("got %v", last)
-	}
+	wantText(t, last, "no port to come back to")
 
 	six, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -327,9 +328,7 @@ func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 	}
 	document := o.clientDocument(redirectURIs...)
 	document.ClientID = o.Client.MetadataURL
-	if document.Name == "" {
-		document.Name = "MCP client"
-	}
+	document.Name = cmp.Or(document.Name, "MCP client")
 	body, err := json.Marshal(document)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err != nil || r.Method != http.MethodGet && r.Method != http.MethodHead {

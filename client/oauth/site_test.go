@@ -249,9 +249,7 @@ func (c scenario) play(t *testing.T) (s *site, source *oauth.Source) {
 
 func wantText(t testing.TB, err error, part string) {
 	t.Helper()
-	if !strings.Contains(fmt.Sprint(err), part) {
-		t.Errorf("got %v, want %q in it", err, part)
-	}
+	testkit.WantPart(t, "the error", fmt.Sprint(err), part)
 }
 
 func play(t *testing.T, all map[string]scenario) {

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,7 @@ func New(endpoint string, opts *Options) (*Source, error) {
 	if strings.Contains(endpoint, "#") {
 		return nil, errors.New("oauth: the endpoint has a fragment")
 	}
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, &Options{})
 	if err := opts.check(endpoint); err != nil {
 		return nil, err
 	}

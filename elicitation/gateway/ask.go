@@ -182,6 +182,7 @@ type request struct {
 	begun *elicitation.Call // nil: no question was returned yet
 	end   func()
 	open  map[string]*elicitation.Relayed // by the client's key
+	kept  bool                            // the client comes back by another call
 }
 
 type requestKey struct{} // in the contexts of requests
@@ -271,14 +272,14 @@ func (r *request) completeQuestions(call *server.Call, conn *connection,
 	return late
 }
 
-// endQuestions ends the request. Only questions in a modern client's result stay open.
+// endQuestions ends the request. Only questions that the client is shown by its end stay open.
 func (r *request) endQuestions(req *server.Request, result protocol.Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.begun == nil {
 		return
 	}
-	if _, asks := result.(*protocol.InputRequiredResult); asks && r.session == nil {
+	if _, asks := result.(*protocol.InputRequiredResult); r.kept || asks && r.session == nil {
 		req.OnWritten(func() {
 			for _, q := range r.open {
 				r.begun.DeliverRelayed(q)

@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -111,9 +112,11 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	upstream, done := g.detach(ctx)
 	defer done()
 	upstream = context.WithValue(upstream, callKey{}, call) // for logs
-	waiting := func() *server.Call { return call }
+	caller := func() *server.Call { return call }
 	result, pending, err := conn.client.Begin(
-		withProgress(upstream, wantsProgress(call), waiting), params)
+		withProgress(upstream, wantsProgress(call), caller), params)
+	page := waiting.PageOf(ctx)
+	page.Acted = page.Acted || !isA[*loginNeeded](err)
 	if err != nil {
 		shown := u.explainLack(call, u.explainCall(err))
 		g.noteFailedCall(ctx, u, err, shown)
@@ -278,7 +281,11 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 				g.lastEnded.Store(time.Now().UnixNano())
 			}
 		}()
-		result, err = g.park.WatchRequest(r.withQuestions(ctx), req, next)
+		result, err = g.park.WatchRequest(r.withQuestions(ctx), req,
+			func(ctx context.Context, req *server.Request) (protocol.Result, error) {
+				defer func() { r.kept = !waiting.PageOf(ctx).Kept.IsZero() }()
+				return next(ctx, req)
+			})
 		return result, err
 	}
 }
@@ -286,12 +293,12 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 func wantsProgress(call *server.Call) bool { return !call.Meta.ProgressToken.IsZero() }
 
 // withProgress returns a context whose calls report progress to the waiting request, if wanted.
-func withProgress(ctx context.Context, wanted bool, waiting func() *server.Call) context.Context {
+func withProgress(ctx context.Context, wanted bool, caller func() *server.Call) context.Context {
 	if !wanted {
 		return client.WithProgress(ctx, nil)
 	}
 	return client.WithProgress(ctx, func(ctx context.Context, p *protocol.Progress) {
-		if call := waiting(); call != nil {
+		if call := caller(); call != nil {
 			var total float64
 			if p.Total != nil {
 				total = *p.Total
@@ -333,14 +340,14 @@ func (u *upstream) explainCall(err error) error {
 		}
 		return unrun
 	case malformed:
-		explained.what += ". " + relay.UnknownEffect
+		explained.what += ". " + waiting.UnknownEffect
 		return explained
 	case !unreachable:
 		return u.explain(err)
 	}
-	explained.what = "did not answer. " + relay.UnknownEffect
+	explained.what = "did not answer. " + waiting.UnknownEffect
 	if relay.IsAbandoned(err) || errors.Is(err, errClosed) {
-		explained.what = "timed out or was cancelled. " + relay.UnknownEffect
+		explained.what = "timed out or was cancelled. " + waiting.UnknownEffect
 	}
 	return explained
 }

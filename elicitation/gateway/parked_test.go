@@ -96,7 +96,12 @@ func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
 			u.want(t, 2, 0)
 			second, _ := resume(t, c, first, target{"a"})
 			resume(t, c, second, confirmation{})
-			begin(t, c) // the slot is free again
+			if !eventually(func() bool {
+				_, pending, _ := c.Begin(t.Context(), deployCall)
+				return pending != nil
+			}) {
+				t.Error("the slot is not free again")
+			}
 		})
 	}
 }

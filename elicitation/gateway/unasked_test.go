@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ func TestQuestionsReachClientsThatShowNone(t *testing.T) {
 		upstream, page := startUpstream(t), &servertest.Page{}
 		opts := before(ops(upstream.url, upstreamEra))
 		opts.Server.Roundtrip.Page = page
+		books := newLedger(opts)
 		_, url := serveGateway(t, opts, byUser)
 		c := connectUser(t, url, "ann", client.Options{Era: clientEra}, "ops_deploy")
 		content := func(message string) string {
@@ -31,15 +34,22 @@ func TestQuestionsReachClientsThatShowNone(t *testing.T) {
 			}
 			return `{"sure":true}`
 		}
-		text, asked := "", 0
+		text, asked, want := "", 0, ""
 		for ; asked < 6; asked++ {
 			if text = callText(t, c, "ops_deploy"); !page.Answer(text, content) {
 				break
 			}
+			want += "created delivered completed "
 		}
 		if text != deployed || asked != 2 {
 			t.Errorf("asked %d times, got %q", asked, text)
 		}
+		got := ""
+		for _, line := range books.events() {
+			event, _, _ := strings.Cut(line, " ")
+			got += event + " "
+		}
+		wantEqual(t, "the events", got, want)
 		if n := upstream.commits.Load(); n != 1 {
 			t.Errorf("%d effects", n)
 		}
@@ -272,4 +282,174 @@ func TestAnAnswerThatAnUpstreamGotIsNotUsedAgain(t *testing.T) {
 	if text := callText(t, c, "ops_x"); !page.Answer(text, yesToAll) {
 		t.Errorf("not asked again: %q", text)
 	}
+}
+
+// A client does not know that the tool has acted before its question, which the page cannot take or
+// the end of the gateway cuts off. So it is not told that it may send the call again.
+func TestACallThatMayHaveActedIsNotSentAgain(t *testing.T) {
+	for _, full := range []bool{true, false} {
+		forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+			charges, asked := atomic.Int64{}, make(chan bool, 8)
+			upstream := serveTool(t, "pay", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				charges.Add(1)
+				_, err := roundtrip.Ask[confirmation](ctx, "mail", "Mail the receipt?")
+				return server.Text("done"), err
+			})
+			opts := before(ops(upstream, upstreamEra))
+			opts.Server.Roundtrip.Page = &servertest.Page{Full: full}
+			g, url := serveGateway(t, opts, byUser)
+			c := connectUser(t, url, "ann", client.Options{Era: clientEra, ElicitURL: func(context.Context,
+				*client.URLQuestion) (*protocol.ElicitResult, error) {
+				asked <- true
+				return client.Accept(nil)
+			}}, "ops_pay")
+			if !full && clientEra == protocol.Modern {
+				return // it goes on with its state
+			}
+			go func() {
+				if !full {
+					<-asked
+					ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+					defer stop()
+					_ = g.Shutdown(ctx)
+				}
+			}()
+			text := callText(t, c, "ops_pay")
+			if n := charges.Load(); n != 1 || full && !strings.Contains(text, "not known") ||
+				strings.Contains(text, fmt.Sprint(protocol.CodeBusy)) {
+				t.Errorf("full %v: %q after %d charges", full, text, n)
+			}
+		})
+	}
+}
+
+// An upstream that does not wait any longer for its user has a result, which the next call gets.
+func TestACallThatEndsWithoutItsUserIsNotAskedAbout(t *testing.T) {
+	forEachEra(t, func(t *testing.T, era protocol.Era) {
+		over := make(chan bool, 2)
+		upstream := serveTool(t, "pay", func(ctx context.Context, call *server.ToolCall) (outcome, error) {
+			ctx, stop := context.WithTimeout(ctx, 300*time.Millisecond)
+			defer stop()
+			_ = pushForm(ctx, call, "Pay?")
+			over <- true
+			return server.Text("not paid"), nil
+		})
+		page := &servertest.Page{}
+		opts := before(ops(upstream, protocol.Legacy))
+		opts.Server.Roundtrip.Page = page
+		_, url := serveGateway(t, opts, byUser)
+		c := connectUser(t, url, "ann", client.Options{Era: era}, "ops_pay")
+		callText(t, c, "ops_pay")
+		await(t, over, "the end of the question")
+		time.Sleep(100 * time.Millisecond) // for the result to arrive
+		wantEqual(t, "the result", callText(t, c, "ops_pay"), "not paid")
+	})
+}
+
+// A client that goes on by another call has no state to come back with.
+func TestALeftCallThatWentOnIsCancelled(t *testing.T) {
+	forEachEra(t, func(t *testing.T, era protocol.Era) {
+		answered, cancelled := make(chan bool, 1), make(chan bool, 1)
+		upstream := serveTool(t, "pay", func(ctx context.Context, call *server.ToolCall) (outcome, error) {
+			if err := pushForm(ctx, call, "Pay?"); err != nil {
+				return nil, err
+			}
+			answered <- true
+			<-ctx.Done()
+			cancelled <- true
+			return nil, ctx.Err()
+		})
+		page := &servertest.Page{}
+		opts := before(ops(upstream, protocol.Legacy))
+		opts.Server.Roundtrip.Page = page
+		_, url := serveGateway(t, opts, byUser)
+		c := connectUser(t, url, "ann", client.Options{Era: era}, "ops_pay")
+		page.Answer(callText(t, c, "ops_pay"), yesToAll)
+		ctx, leave := context.WithCancel(t.Context())
+		go func() { <-answered; leave() }()
+		_, err := c.CallTool(ctx, "ops_pay", nil)
+		wantIs(t, "the call", err, context.Canceled)
+		await(t, cancelled, "the cancellation")
+	})
+}
+
+// The client that goes on with a call may support less than the first.
+func TestACallIsToldWhatItsNextClientLacks(t *testing.T) {
+	forEachPairing(t, func(t *testing.T, first, second protocol.Era) {
+		upstream := serveTool(t, "pay", func(ctx context.Context, call *server.ToolCall) (outcome, error) {
+			err := pushForm(ctx, call, "Pay?")
+			if err == nil {
+				_, err = call.Push(ctx, &protocol.CreateMessage{MaxTokens: 10})
+			}
+			return nil, err
+		})
+		page := &servertest.Page{}
+		opts := before(ops(upstream, protocol.Legacy))
+		opts.Server.Roundtrip.Page = page
+		_, url := serveGateway(t, opts, byUser)
+		c := connectUser(t, url, "ann", client.Options{Era: first, CreateMessage: func(context.Context,
+			*client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return nil, nil
+		}}, "ops_pay")
+		page.Answer(callText(t, c, "ops_pay"), yesToAll)
+		c = connectUser(t, url, "ann", client.Options{Era: second}, "ops_pay")
+		wantPart(t, "the upstream's result", callText(t, c, "ops_pay"), "gone on in another client")
+	})
+}
+
+// Results kept for absent users have shares. Nobody is asked about a call whose result is lost.
+func TestResultsThatWaitHaveShares(t *testing.T) {
+	const calls = 21 // 20 of bob, and one of ann
+	var over sync.WaitGroup
+	begun, end := context.WithCancel(t.Context())
+	srv := newServer(t, nil)
+	server.AddTool(srv, server.Tool{Name: "pay"}, func(ctx context.Context, call *server.ToolCall,
+		in struct{ N int }) (outcome, error) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		if in.N < calls {
+			defer over.Done()
+			defer context.AfterFunc(begun, stop)()
+		}
+		_ = pushForm(ctx, call, "Pay?")
+		return server.Text(strings.Repeat("x", 1<<20)), nil
+	})
+	opts := before(ops(serveHTTP(t, srv), protocol.Legacy))
+	opts.Server.Roundtrip.Page = &servertest.Page{}
+	opts.MaxCalls, opts.MaxConnections = calls, 1000
+	_, url := serveGateway(t, opts, byUser)
+	call := func(user string, n int) string {
+		c := connectUser(t, url, user, client.Options{Era: protocol.Modern}, "ops_pay")
+		result, err := c.CallTool(t.Context(), "ops_pay", map[string]any{"N": n})
+		if err != nil {
+			return err.Error()
+		}
+		return textOf(result)
+	}
+	waits := func(user string, n int) bool { return strings.Contains(call(user, n), "call again") }
+	users := append(slices.Repeat([]string{"bob"}, calls-1), "ann")
+	over.Add(calls)
+	for n, user := range users {
+		if !waits(user, n) {
+			t.Fatalf("%s does not wait", user)
+		}
+	}
+	end()
+	over.Wait()
+	for n := range calls { // eve's calls take the places of all the others, whose results are here
+		if !eventually(func() bool { return waits("eve", calls+n) }) {
+			t.Fatal("a place is not free")
+		}
+	}
+	got := map[string]int{}
+	for n, user := range users {
+		text := call(user, n)
+		for _, part := range []string{"xxx", "not known here", "call again"} {
+			if strings.Contains(text, part) {
+				got[user+": "+part]++
+			}
+		}
+	}
+	want := map[string]int{"ann: xxx": 1, "bob: xxx": 15, "bob: not known here": 5}
+	wantEqual(t, "the texts", fmt.Sprint(got), fmt.Sprint(want))
 }

@@ -436,6 +436,10 @@ func relayPushed[R any](ctx context.Context, c *connection, q protocol.InputRequ
 	if parked == nil {
 		return result, protocol.Errorf(protocol.CodeMethodNotFound, "No client session available")
 	}
+	if c := parked.WaitingCaller(); c != nil && !c.Capabilities().Missing(q).IsZero() {
+		return result, protocol.Errorf(protocol.CodeMethodNotFound,
+			"the call has gone on in another client, which cannot be asked that")
+	}
 	a, err := parked.Ask(ctx, q, nil)
 	if err != nil {
 		return result, err

@@ -15,6 +15,7 @@ package streamhttp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -40,10 +41,7 @@ func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 // passes unchanged: other messages, events over 256 KiB, which no router would accept as questions,
 // and other streams, such as the session's. Requests may overlap, as base allows.
 func TagStreams(base http.RoundTripper) http.RoundTripper {
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	return tagger{base}
+	return tagger{cmp.Or(base, http.DefaultTransport)}
 }
 
 type tagger struct{ base http.RoundTripper }

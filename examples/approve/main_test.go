@@ -59,9 +59,7 @@ model reads: paid 103 EUR: as agreed
 func TestNothingIsPaidWhileNobodyAnswers(t *testing.T) {
 	page, err := visit.NewQuestions("http://127.0.0.1:1/approve",
 		&visit.QuestionOptions{Options: visit.Options{Visitor: visit.LocalVisitor}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var out bytes.Buffer
 	p := &person{in: bufio.NewReader(strings.NewReader("")), out: &out}
 	err = call(t.Context(), page, &client.Options{}, p, Payment{"Ada", 1})

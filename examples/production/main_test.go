@@ -44,18 +44,12 @@ func deploy(t *testing.T) *deployment {
 	d.bank = &bank{t.TempDir(), ts.URL}
 	guard, err := bearer.New(bearer.Options{Resource: d.url,
 		Issuers: []bearer.Issuer{{URL: d.issuer.URL}}, Supported: []string{scopeRead}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	srv, err := newServer(d.bank, &settings{}, zap.NewNop(), d.registry, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { srv.Close() })
 	handler, err := serverhttp.New(srv, &serverhttp.Options{Authority: guard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	mux.Handle("/mcp", handler)
 	mux.HandleFunc("/visits/{visit}", d.bank.serveVisit)
 	mux.Handle(guard.Metadata())
@@ -67,13 +61,9 @@ func (d *deployment) connect(t *testing.T, era protocol.Era, approve bool) *clie
 	t.Helper()
 	login, err := oauth.New(d.url, &oauth.Options{
 		Interaction: &oauth.Loopback{Browse: oauthtest.NewBrowser(t).Open}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	over, err := clienthttp.New(d.url, &clienthttp.Options{Authorizer: login})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	c, err := client.New(over, &client.Options{
 		Era: era,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
@@ -98,9 +88,7 @@ func (d *deployment) connect(t *testing.T, era protocol.Era, approve bool) *clie
 				Content: []protocol.Content{&protocol.TextContent{Text: "A coffee."}}}, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -207,9 +195,7 @@ func TestOperatorsFilesNameWhatThereIs(t *testing.T) {
 	for _, file := range []string{"dashboard.json", "alerts.yml"} {
 		t.Run(file, func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			checkExpressions(t, strings.ReplaceAll(string(data), `\"`, `"`), d.registry)
 		})
 	}
@@ -226,9 +212,7 @@ var outcomes = map[string]bool{"internal_error": true, "busy": true}
 
 func checkExpressions(t *testing.T, text string, registry *prometheus.Registry) {
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	labels := map[string]map[string]map[string]bool{} // from series to label to values
 	for _, family := range families {
 		of := map[string]map[string]bool{}

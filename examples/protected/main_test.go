@@ -33,9 +33,7 @@ var address = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 
 func TestRunTellsTheStory(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(t.Context(), &out); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, run(t.Context(), &out))
 	if got := address.ReplaceAllString(out.String(), "URL"); got != story {
 		t.Errorf("got\n%s\nwant\n%s", got, story)
 	}

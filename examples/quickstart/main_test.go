@@ -45,9 +45,7 @@ refused: Invalid or expired requestState (code -32602)
 func printed(t *testing.T, f func() error) string {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	stdout := os.Stdout
 	os.Stdout = w
 	text := make(chan string, 1)

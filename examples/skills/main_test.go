@@ -36,13 +36,9 @@ func serve(t *testing.T, files fs.FS, opts *server.Options) *server.Server {
 	t.Helper()
 	opts.Info = servertest.Info()
 	srv, err := server.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { srv.Close() })
-	if err := addSkills(srv, files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, addSkills(srv, files))
 	return srv
 }
 
@@ -51,18 +47,14 @@ func overHTTP(t *testing.T, srv *server.Server) protocol.Peer {
 	s := httptest.NewServer(servertest.NewHandler(t, srv, nil))
 	t.Cleanup(s.Close)
 	peer, err := clienthttp.New(s.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return peer
 }
 
 func connect(t *testing.T, peer protocol.Peer, era protocol.Era) *client.Client {
 	t.Helper()
 	c, err := client.New(peer, &client.Options{Era: era})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -74,17 +66,13 @@ func ask(t *testing.T, c *client.Client, method string, params map[string]any) (
 		params = map[string]any{}
 	}
 	raw, err := json.Marshal(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	result, err := c.CallExtension(t.Context(), method, "", &protocol.ExtensionParams{Members: raw})
 	if err != nil {
 		return nil, err
 	}
 	var members map[string]any
-	if err := json.Unmarshal(result.Members, &members); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal(result.Members, &members))
 	return members, nil
 }
 
@@ -97,9 +85,7 @@ func all(t *testing.T, c *client.Client, method, member, uri string) (uris []str
 	}
 	for {
 		result, err := ask(t, c, method, params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, entry := range result[member].([]any) {
 			uris = append(uris, entry.(map[string]any)["uri"].(string))
 		}
@@ -271,9 +257,7 @@ func TestFoldersThatCannotBeServed(t *testing.T) {
 			"---\nname: refunds\ndescription: "+strings.Repeat("x", 64<<10)+"\n---\n"),
 	} {
 		srv, err := server.New(&server.Options{Info: servertest.Info()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if err := addSkills(srv, files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -313,25 +297,17 @@ func TestLinksOutOfTheFolder(t *testing.T) {
 	outside := filepath.Join(dir, "outside")
 	skill := filepath.Join(dir, "skills", "refunds")
 	for _, d := range []string{outside, skill} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(d, 0o700))
 	}
-	if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte(refunds), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte(refunds), 0o600))
 	if err := os.Symlink(outside, filepath.Join(skill, "more")); err != nil {
 		t.Skip(err)
 	}
 	root, err := os.OpenRoot(filepath.Join(dir, "skills"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer root.Close()
 	srv, err := server.New(&server.Options{Info: servertest.Info()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer srv.Close()
 	if err := addSkills(srv, root.FS()); err == nil || !strings.Contains(err.Error(), "links") {
 		t.Error(err)

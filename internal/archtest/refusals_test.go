@@ -9,6 +9,8 @@ import (
 // readsOnlyWhatPeopleRefuse maps functions that handle Declined and not Unseen to the reasons.
 var readsOnlyWhatPeopleRefuse = map[string]string{
 	"roundtrip/answer.go interpret":                 "it does not know the time; interpretAfter does",
+	"roundtrip/askpage.go awaitOnPage":              "an answer of the page goes before what nobody saw",
+	"roundtrip/pageround.go readLinks":              "the same",
 	"internal/testing/servertest/subject.go deploy": "a handler: what it does not know it asks again",
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // allOps returns the operations by which peers are compared, and those that only this library has.
@@ -26,15 +28,11 @@ func Benchmark(b *testing.B) {
 	for _, o := range allOps() {
 		b.Run(o.name(), func(b *testing.B) {
 			do, stop, err := o.start()
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.NoError(b, err)
 			defer stop()
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := do(); err != nil {
-					b.Fatal(err)
-				}
+				testkit.NoError(b, do())
 			}
 		})
 	}
@@ -45,14 +43,10 @@ func TestOps(t *testing.T) {
 	for _, o := range allOps() {
 		t.Run(o.name(), func(t *testing.T) {
 			do, stop, err := o.start()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			defer stop()
 			for range 3 {
-				if err := do(); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, do())
 			}
 		})
 	}
@@ -67,9 +61,7 @@ func TestWaitingTakesNoMemory(t *testing.T) {
 	least := math.Inf(1)
 	for range attempts {
 		ask, stop, err := handlerOps()[asks].start()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		least = min(least, measureKept(t, 1000, ask))
 		stop()
 	}
@@ -86,9 +78,7 @@ func measureKept(t *testing.T, n int, do func() error) float64 {
 		if i == 10 {
 			before = inUse()
 		}
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, do())
 	}
 	return max(0, float64(inUse()-before)/float64(n))
 }

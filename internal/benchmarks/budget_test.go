@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 var update = flag.Bool("update", false, "write what is measured to "+budgetFile)
@@ -75,14 +77,10 @@ func TestAllocationBudget(t *testing.T) {
 func allocations(t *testing.T, o op) int {
 	t.Helper()
 	do, stop, err := o.start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer stop()
 	run := func() {
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, do())
 	}
 	for range 100 { // to fill pools
 		run()
@@ -116,8 +114,6 @@ func readBudget(t *testing.T) map[string]int {
 		}
 		budget[name] = count
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, lines.Err())
 	return budget
 }

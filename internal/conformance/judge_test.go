@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 const list = `# what must pass
@@ -44,18 +46,14 @@ func good() fstest.MapFS {
 func parse(t *testing.T, text string) *List {
 	t.Helper()
 	l, err := ParseList(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return l
 }
 
 func results(t *testing.T, dir fstest.MapFS) Results {
 	t.Helper()
 	r, err := ReadResults(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -42,11 +43,8 @@ func isDescribing(word string) bool {
 
 // isHarmless reports whether a pair such as "map pin" is no credential, though its second word is.
 func isHarmless(pair string) bool {
-	switch pair {
-	case "map pin", "page token", "continuation token", "progress token", "stop token":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"map pin", "page token", "continuation token",
+		"progress token", "stop token"}, pair)
 }
 
 // FindSecretName returns the word or pair in a name or title that names a credential, or "".

@@ -42,12 +42,9 @@ func isPrintable(s string) bool {
 	for ascii < len(s) && s[ascii]-' ' < 0x7f-' ' {
 		ascii++
 	}
-	for _, r := range s[ascii:] {
-		if r == utf8.RuneError || !strconv.IsPrint(r) {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s[ascii:], func(r rune) bool {
+		return r == utf8.RuneError || !strconv.IsPrint(r)
+	})
 }
 
 // HideURLSecrets hides secrets in URLs in a text: the text is cut where a query or fragment begins,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,11 +19,8 @@ import (
 // errGone refuses a request for an unknown call. No client starts over automatically after it.
 func errGone() error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "This call is not known here: the server "+
-		"that ran it is another one, is gone, or has given it up. "+UnknownEffect)
+		"that ran it is another one, is gone, or has given it up. "+waiting.UnknownEffect)
 }
-
-// UnknownEffect tells a model what to do before it calls a tool again.
-const UnknownEffect = "What the tool did is not known: check before calling it again"
 
 // Limits bound parked calls. For each number 0 means the default, and a negative value no limit.
 type Limits struct {
@@ -45,17 +43,17 @@ const (
 
 // A Park holds calls that run once while their questions are with clients.
 type Park struct {
-	room *quota.Pool[protocol.Principal]
-	time time.Duration // of one call; negative means no limit
+	room    *quota.Pool[protocol.Principal]
+	results *quota.Pool[protocol.Principal] // bytes of results
+	time    time.Duration                   // of one call; negative means no limit
 
 	owner  atomic.Pointer[string] // token of this replica; nil if it is the only one
 	report func(outcome string)   // how a request for a parked call ended
 	place  string
 
 	mu      sync.Mutex
-	calls   map[string]*Parked // including those that just ended
+	calls   map[string]*Parked // including those that just ended; nil: without their result
 	running int                // calls upstream
-	held    int                // bytes of results
 	closed  bool               // no more calls begin
 	idle    chan struct{}      // closed when no call runs, once closed is set
 }
@@ -67,6 +65,9 @@ func NewPark(limits Limits) *Park {
 			Total: int64(cmp.Or(limits.Calls, 1000)),
 			Share: int64(cmp.Or(limits.CallsPerPrincipal, 64)),
 			Local: protocol.LocalPrincipal(),
+		}),
+		results: quota.New(quota.Options[protocol.Principal]{
+			Total: maxHeldBytes, Share: maxHeldBytes / 4, Local: protocol.LocalPrincipal(),
 		}),
 		time:   cmp.Or(limits.Time, 10*time.Minute),
 		report: limits.Resumed, place: limits.Place,
@@ -137,7 +138,9 @@ func (p *Park) Drain() <-chan struct{} {
 	if !p.closed {
 		p.closed = true
 		for _, call := range p.calls {
-			call.leaveIfKept()
+			if call != nil {
+				call.leaveIfKept()
+			}
 		}
 		p.closeIdleLocked()
 	}
@@ -165,23 +168,29 @@ func (p *Park) remove(id string) {
 
 func (p *Park) removeLocked(id string) {
 	if call := p.calls[id]; call != nil {
-		p.held -= call.held
-		delete(p.calls, id)
+		p.results.Give(call.principal, call.held)
 	}
+	delete(p.calls, id)
 }
 
-// keep keeps an ended call's result if there is room, else forgets the call.
-func (p *Park) keep(call *Parked, result protocol.Result) {
-	encoded, err := json.Marshal(result)
+// keepResult keeps an ended call's outcome if there is room, else only that the call is over.
+func (p *Park) keepResult(call *Parked, result protocol.Result, err error) {
+	held := any(result)
+	if wire, ok := protocol.AsError(err); ok {
+		held = wire
+	} else if err != nil {
+		held = err.Error()
+	}
+	encoded, err := json.Marshal(held)
+	size := int64(len(encoded)) + parkedBytes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.calls[call.id] == nil:
-	case err != nil || p.held+len(encoded) > maxHeldBytes:
-		p.removeLocked(call.id)
+	case err != nil || p.results.Take(call.principal, size) != quota.None:
+		p.calls[call.id] = nil
 	default:
-		call.held = len(encoded)
-		p.held += call.held
+		call.held = size
 	}
 }
 
@@ -199,7 +208,7 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 		t := time.AfterFunc(p.time, func() { cancel(ErrExpired) })
 		stop = func() { t.Stop() }
 	}
-	parked := newParked(cancel)
+	parked := newParked(call.Principal, cancel)
 	p.mu.Lock()
 	p.calls[parked.id] = parked
 	p.mu.Unlock()
@@ -231,9 +240,40 @@ func (p *Park) finish(parked *Parked, result protocol.Result, err error) {
 		p.remove(parked.id)
 		return
 	}
-	p.keep(parked, result)
-	id := parked.id // the timer must not hold the result
-	time.AfterFunc(graceTime, func() { p.remove(id) })
+	p.keepResult(parked, result, err)
+	p.removeLater(parked.id, parked.keptUntil()) // the timer must not hold the result
+}
+
+// removeLater removes an ended call when no client can come back to it.
+func (p *Park) removeLater(id string, until time.Time) {
+	time.AfterFunc(max(graceTime, time.Until(until)), func() {
+		p.mu.Lock()
+		call := p.calls[id]
+		p.mu.Unlock()
+		if call != nil && call.keptUntil().After(time.Now()) { // since it ended
+			p.removeLater(id, call.keptUntil())
+			return
+		}
+		p.remove(id)
+	})
+}
+
+// find returns the call of a state. One that is known and nil has lost its result.
+func (p *Park) find(state json.RawMessage) (call *Parked, known bool) {
+	var s State
+	if json.Unmarshal(state, &s) != nil {
+		return nil, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call, known = p.calls[s.Parked]
+	return call, known
+}
+
+// isOver reports whether a state's call has ended here.
+func (p *Park) isOver(state json.RawMessage) bool {
+	parked, known := p.find(state)
+	return known && (parked == nil || parked.isOver())
 }
 
 // Resume delivers answers to a running call, and waits for the next outcome.
@@ -266,6 +306,9 @@ func (p *Park) resume(
 		return nil, ResumeRefused, err
 	}
 	waiting.PageOf(ctx).Acted = true
+	if parked.isOver() { // its result was kept for this request
+		p.removeLater(parked.id, time.Time{})
+	}
 	result, err = p.await(ctx, call, parked, leg, state.Round)
 	switch _, asked := result.(*protocol.InputRequiredResult); {
 	case asked:
@@ -284,11 +327,11 @@ func (p *Park) await(ctx context.Context, call *server.Call, parked *Parked, l *
 		if request.parked != nil && request.parked != parked { // its run was dropped
 			request.parked.cancel(ErrClientLeft)
 		}
-		request.parked = parked
+		request.parked, request.leg = parked, l
 	}
 	o, err := parked.await(ctx, l)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w. %s", err, waiting.UnknownEffect)
 	}
 	if request != nil {
 		request.shows = o.questions
@@ -311,6 +354,7 @@ func (p *Park) await(ctx context.Context, call *server.Call, parked *Parked, l *
 // A request is one request of a client, with all its rounds in a session.
 type request struct {
 	parked *Parked
+	leg    *leg        // the last
 	shows  []*question // questions that its result shows
 }
 
@@ -326,25 +370,30 @@ func requestFrom(ctx context.Context) *request {
 func (p *Park) WatchRequest(
 	ctx context.Context, req *server.Request, next server.Handler,
 ) (protocol.Result, error) {
-	r, page := &request{}, &waiting.Page{Returns: true}
+	r, page := &request{}, &waiting.Page{Returns: true, IsOver: p.isOver}
+	retry := protocol.RetryOf(req.Params)
+	returns := retry != nil && retry.RequestState != (protocol.RequestState{})
 	ctx = waiting.WithPage(ctx, page)
 	result, err := next(context.WithValue(ctx, requestKey{}, r), req)
+	if r.parked == nil && !page.Kept.IsZero() { // a leg that was answered before the handler ran
+		r.parked, _ = p.find(page.State)
+	}
 	if r.parked == nil {
 		return result, err
 	}
 	_, asked := result.(*protocol.InputRequiredResult)
-	if asked = asked || page.Kept; asked {
+	if asked = asked || !page.Kept.IsZero(); asked {
 		req.OnWritten(func() {
 			for _, q := range r.shows {
 				q.written()
 			}
 		})
 	}
-	if page.Kept {
-		if r.parked.keep(); p.IsClosed() { // none comes back
+	if !page.Kept.IsZero() {
+		if r.parked.noteKept(page.Kept, r.leg); p.IsClosed() { // none comes back
 			r.parked.leaveIfKept()
 		}
-	} else if r.parked.Session() != nil || !asked && ctx.Err() == nil {
+	} else if r.parked.Session() != nil || !asked && (ctx.Err() == nil || !returns) {
 		r.parked.cancel(ErrClientLeft) // does nothing to a call that is over
 	}
 	return result, err

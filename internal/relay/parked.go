@@ -23,6 +23,8 @@ const (
 	// maxHeldBytes limits the results kept for clients that may retry. Above it ended calls are
 	// forgotten once waiting requests have their outcome.
 	maxHeldBytes = 64 << 20
+	// parkedBytes is about what an ended call takes besides its result.
+	parkedBytes = 4 << 10
 )
 
 // The causes with which a parked call is cancelled.
@@ -41,8 +43,9 @@ func IsAbandoned(err error) bool {
 //
 // One lock guards all state: two copies of a request get the same outcome or one is refused.
 type Parked struct {
-	id     string
-	cancel context.CancelCauseFunc // ends the call
+	id        string
+	principal protocol.Principal
+	cancel    context.CancelCauseFunc // ends the call
 
 	mu       sync.Mutex
 	session  *server.Call         // of a client to push to; nil if the client returns
@@ -53,9 +56,9 @@ type Parked struct {
 	settling *time.Timer          // shows the open questions, nil if none is due
 	leaving  *time.Timer          // cancels the call unless a leg comes, nil while a leg waits
 	finished *outcome             // how the call ended, nil while it runs
-	kept     bool                 // the client comes back by another call
+	kept     time.Time            // until when the client comes back by another call
 
-	held int // bytes of the result, under the lock of the park
+	held int64 // bytes of the result, under the lock of the park
 }
 
 // A leg is one request of the client, including its retries.
@@ -83,8 +86,9 @@ type question struct {
 	written func()      // called when the question was sent
 }
 
-func newParked(cancel context.CancelCauseFunc) *Parked {
-	return &Parked{id: rand.Text(), cancel: cancel, shown: map[string]*question{}}
+func newParked(principal protocol.Principal, cancel context.CancelCauseFunc) *Parked {
+	return &Parked{id: rand.Text(), principal: principal, cancel: cancel,
+		shown: map[string]*question{}}
 }
 
 // ErrForeignLeg refuses a request that does not continue the call: an old round, or other answers.
@@ -108,7 +112,7 @@ func (p *Parked) beginLeg(
 	}
 	l := p.legs[round]
 	l.waiting++
-	l.caller, p.kept, p.session = caller, false, nil
+	l.caller, p.kept, p.session = caller, time.Time{}, nil
 	if caller.Version.Era() == protocol.Legacy {
 		p.session = caller
 	}
@@ -245,6 +249,7 @@ func (p *Parked) finish(result protocol.Result, err error) {
 	defer p.mu.Unlock()
 	p.finished = &outcome{result: result, err: err}
 	p.settleLocked(*p.finished)
+	p.session = nil // which holds the call's arguments
 }
 
 // await returns the outcome of a leg. After the last request has ended, the call lasts graceTime.
@@ -312,18 +317,33 @@ func (p *Parked) hasShown() bool {
 	return p.lastLegLocked() == nil && p.legs[len(p.legs)-1].outcome.questions != nil
 }
 
-// keep notes that the next call with the same arguments may come back.
-func (p *Parked) keep() {
+// noteKept notes that the next call with the same arguments may come back, unless one has come since
+// the leg l. A request without a leg passes nil.
+func (p *Parked) noteKept(until time.Time, l *leg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kept = p.lastLegLocked() == nil // else it has come back
+	if p.legs[len(p.legs)-1] == l || l == nil && p.lastLegLocked() == nil {
+		p.kept = until
+	}
+}
+
+func (p *Parked) keptUntil() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept
+}
+
+func (p *Parked) isOver() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.finished != nil
 }
 
 // leaveIfKept cancels a call that nobody can come back to while the server closes.
 func (p *Parked) leaveIfKept() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.kept {
+	if !p.kept.IsZero() {
 		p.cancel(ErrClientLeft)
 	}
 }

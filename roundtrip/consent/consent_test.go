@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
@@ -355,10 +356,12 @@ func TestAnswersOfThePageAreProven(t *testing.T) {
 		a.page, a.keys = &servertest.Page{}, servertest.NewKeyring("k")
 		a.call(era, style, consent.Options{})
 		a.page.Answer("https://page.example/?visit=1", func(string) string { return entered })
+		answered := time.Now()
 		a.call(era, style, consent.Options{})
 		list, err := a.verify(a.records...)
 		if err != nil || len(list) != 1 || list[0].Question.Message != message ||
-			list[0].Answer.Way != words.WayText || list[0].Answer.Decision != event.Accepted ||
+			list[0].Answer.Way != words.WayText || list[0].Answer.Time.After(answered) ||
+			list[0].Answer.Decision != event.Accepted ||
 			!list[0].Answer.Matches(list[0].Answer.Salt(a.private), []byte(entered)) {
 			a.Errorf("%+v, %v", list, err)
 		}

@@ -71,6 +71,9 @@ func (r *Recorder) Observe(ctx context.Context, e event.Event) {
 		record := newRecord(Answered, e.Where, e.Key, e.Kind, e.Way, e.Asked)
 		record.Digest, record.Principal = e.QuestionDigest.String(), e.Principal.Key()
 		record.Decision, record.Waited = e.Decision, e.Waited
+		if !e.Given.IsZero() {
+			record.Time = e.Given.UTC()
+		}
 		if e.Decision == event.Accepted && e.Kind == protocol.KindElicitForm {
 			r.addAnswer(record, e.Content)
 		}

@@ -93,7 +93,8 @@ type Answered struct {
 	// Content is for package consent's recorder. No other package can read it.
 	Content     any           `json:"-"`
 	Way         Way           // of a solicited form, else empty
-	Waited      time.Duration // between question and answer
+	Waited      time.Duration // between question and answer; zero if Given is set
+	Given       time.Time     // when the user answered on a page; else zero
 	Unsolicited bool          // the question may not have been asked
 }
 

@@ -34,6 +34,7 @@ type record struct {
 	Owner     string          `json:"owner"` // digest of the principal
 	Ends      time.Time       `json:"ends"`
 	Until     time.Time       `json:"until,omitzero"` // kept at least until then
+	Given     time.Time       `json:"given,omitzero"` // when the visit was finished
 	Withdrawn bool            `json:"withdrawn,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 }
@@ -149,7 +150,7 @@ func refuseAnonymous() error {
 func refuseBusy(err error) error {
 	if full, ok := errors.AsType[*store.QuotaError](err); ok {
 		return quota.Refuse(quota.Limit(full.Limit), max(full.RetryAfter, time.Second),
-			"too many unfinished visits; call again later")
+			"too many visits are kept for now; call again later")
 	}
 	if _, ok := errors.AsType[*storeError](err); ok {
 		return quota.Refuse(quota.None, busyRetry, "the server cannot reach what it keeps of "+

@@ -86,6 +86,7 @@ type hall struct {
 	browser func() *browser
 	header  http.Header // the clients'
 	done    atomic.Int64
+	calls   sync.WaitGroup // that the server has not ended
 	mu      sync.Mutex
 	ways    map[string]int
 }
@@ -102,6 +103,16 @@ func (h *hall) Observe(_ context.Context, e event.Event) {
 		if e.AnonymousPage {
 			h.ways["anonymous"]++
 		}
+	}
+}
+
+func (h *hall) countCalls(next server.Handler) server.Handler {
+	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+		if request.Message.Method == protocol.MethodCallTool {
+			h.calls.Add(1)
+			defer h.calls.Done()
+		}
+		return next(ctx, request)
 	}
 }
 
@@ -133,7 +144,8 @@ func openReplica(t *testing.T, transport string, handle handler,
 	for _, change := range tune {
 		change(&round)
 	}
-	srv, err := server.New(&server.Options{Info: servertest.Info(), Observer: h, Roundtrip: round})
+	srv, err := server.New(&server.Options{Info: servertest.Info(), Observer: h, Roundtrip: round,
+		Middleware: []server.Middleware{h.countCalls}})
 	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	h.server = srv
@@ -190,6 +202,7 @@ type guest struct {
 	leave context.CancelFunc
 	visit func(link string)
 	of    string          // the argument of the tool
+	later atomic.Value    // replaces form once it is set
 	ctx   context.Context // of the calls; nil: the test's
 }
 
@@ -219,6 +232,9 @@ func (g *guest) answer(params json.RawMessage) string {
 	var q struct{ Mode, URL string }
 	_ = json.Unmarshal(params, &q)
 	if q.Mode != "url" {
+		if later, ok := g.later.Load().(string); ok {
+			return later
+		}
 		return g.form
 	}
 	if strings.Contains(g.link, "accept") {

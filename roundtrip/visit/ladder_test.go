@@ -77,7 +77,7 @@ func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 		}
 		for range 2 {
 			text := h.play(t, mute, "", era)
-			if linkIn.MatchString(text) || !strings.Contains(text, "do not call again until") {
+			if linkIn.FindString(text) != link || !strings.Contains(text, "do not call again until") {
 				t.Errorf("got %q", text)
 			}
 		}
@@ -837,7 +837,6 @@ func TestACutOffCallGoesOn(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
 			var looks, charges atomic.Int64
-			counted := &countedStore{StateStore: store.NewMemoryStateStore(0)}
 			ctx, leave := context.WithCancel(t.Context())
 			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				err := askOne(ctx, "confirm")()
@@ -859,21 +858,29 @@ func TestACutOffCallGoesOn(t *testing.T) {
 					})
 				}
 				return server.Text("done"), err
-			}, func(o *visit.QuestionOptions) { o.Store, o.Keys = counted, newKeys() },
-				func(o *roundtrip.Options) { o.Guard = store.NewMemoryGuard(0) })
+			}, nil, func(o *roundtrip.Options) { o.Guard = store.NewMemoryGuard(0) })
 			who := host{caps: formCaps, form: `{"action":"accept","content":{"yes":"y"}}`}
 			h.browser().answer(h.wantLink(t, who, "", era), "accept", "yes")
-			before := counted.puts.Load()
-			g := &guest{t: t, host: who, ctx: ctx}
-			g.call(h.connect(t), era)
-			const taken, kept = 1, 2
-			for counted.puts.Load() < before+taken+kept {
-				time.Sleep(time.Millisecond) // the call ends
-			}
+			(&guest{t: t, host: who, ctx: ctx}).call(h.connect(t), era)
+			h.calls.Wait()
 			if again := h.play(t, who, "", era); again != "done" || charges.Load() != 1 {
 				t.Errorf("got %q, charged %d times", again, charges.Load())
 			}
 		})
+	}
+}
+
+func TestTheEndOfTheRoundsNamesTheQuestionOnThePage(t *testing.T) {
+	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		got, err := target.Ask(ctx, "Where?", roundtrip.AskAgain())
+		return server.Text(got.Target), err
+	}, nil)
+	text := h.play(t, mute, "", protocol.Modern)
+	for ; linkIn.MatchString(text); text = h.play(t, mute, "", protocol.Modern) {
+		h.browser().answer(linkIn.FindString(text), "decline", "")
+	}
+	if !strings.Contains(text, "the last asked for: target;") {
+		t.Errorf("got %q", text)
 	}
 }
 
@@ -956,10 +963,7 @@ func TestEachLinkIsShownAndKeepsItsAnswer(t *testing.T) {
 func TestASessionThatEndsDuringAVisit(t *testing.T) {
 	for style, handle := range handlers {
 		t.Run(style, func(t *testing.T) {
-			counted := &countedStore{StateStore: store.NewMemoryStateStore(0)}
-			h := openHall(t, "HTTP", handle, func(o *visit.QuestionOptions) {
-				o.Store, o.Keys = counted, newKeys()
-			})
+			h := openHall(t, "HTTP", handle, nil)
 			g, link := &guest{t: t, host: agrees}, ""
 			g.visit = func(shown string) {
 				link = shown
@@ -968,9 +972,7 @@ func TestASessionThatEndsDuringAVisit(t *testing.T) {
 			if text := g.call(h.connect(t), protocol.Legacy); text != "" {
 				t.Fatalf("got %q", text)
 			}
-			for counted.puts.Load() < 3 {
-				time.Sleep(time.Millisecond) // the question, the state and its place
-			}
+			h.calls.Wait()
 			h.browser().enter(link, "prod")
 			g.visit = func(string) { t.Error("asked again") }
 			if text := g.call(h.connect(t), protocol.Legacy); text != "deployed to prod" {
@@ -1027,22 +1029,32 @@ func TestAnAnswerIsUsedOnce(t *testing.T) {
 
 // TestAPushedQuestionGoesByTextBeforeAnyAnswer: after one the handler may have acted.
 func TestAPushedQuestionGoesByTextBeforeAnyAnswer(t *testing.T) {
-	charges := 0
-	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
-		for _, message := range []string{"Pay?", "Mail?"} {
-			_, err := roundtrip.PushRequest(ctx, &protocol.ElicitForm{Message: message,
-				Schema: []byte(`{"type":"object","properties":{"yes":{"type":"string"}}}`)})
-			if err != nil {
-				return nil, err
+	for next, want := range map[string]string{"push": "find out what it has done",
+		"ask": "nobody answered"} {
+		charges := 0
+		h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+			for _, message := range []string{"Pay?", "Mail?"} {
+				_, err := roundtrip.PushRequest(ctx, &protocol.ElicitForm{Message: message,
+					Schema: []byte(`{"type":"object","properties":{"yes":{"type":"string"}}}`)})
+				if err != nil {
+					return nil, err
+				}
+				if charges++; next == "ask" {
+					return nil, askOne(ctx, "mail", onlyBy("form"))()
+				}
 			}
-			charges++
+			return server.Text("done"), nil
+		}, nil)
+		h.browser().answer(h.wantLink(t, mute, "", protocol.Legacy), "accept", "yes")
+		who := mute
+		if next == "ask" {
+			who = host{caps: formCaps}
 		}
-		return server.Text("done"), nil
-	}, nil)
-	h.browser().answer(h.wantLink(t, mute, "", protocol.Legacy), "accept", "yes")
-	h.want(t, mute, "", protocol.Legacy, "find out what it has done")
-	if charges != 1 {
-		t.Errorf("charged %d times", charges)
+		h.want(t, who, "", protocol.Legacy, want)
+		h.play(t, mute, "", protocol.Legacy)
+		if charges != 1 {
+			t.Errorf("%s: charged %d times", next, charges)
+		}
 	}
 }
 
@@ -1219,27 +1231,203 @@ func TestAStoreThatHangsHoldsNoCallForGood(t *testing.T) {
 
 // TestAnEffectOfGuardStyleNeedsItsOwnYes, even if the call was cut off while it waited afterwards.
 func TestAnEffectOfGuardStyleNeedsItsOwnYes(t *testing.T) {
-	for name, era := range eras {
-		t.Run(name, func(t *testing.T) {
+	rooted := host{caps: `{"roots":{}}`, form: `{"roots":[]}`}
+	for _, c := range []struct {
+		name string
+		era  protocol.Era
+		who  host // one with roots is asked for them behind the effect
+	}{{"2026-07-28", protocol.Modern, mute}, {"2025-11-25", protocol.Legacy, mute},
+		{"2025-11-25, a round later", protocol.Legacy, rooted}} {
+		t.Run(c.name, func(t *testing.T) {
 			var charges atomic.Int64
 			ctx, leave := context.WithCancel(t.Context())
-			over := make(chan struct{})
 			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
-				if asks := askBack(ctx, "pay"); asks != nil {
-					return asks, nil
+				for _, key := range []string{"pay", "mail"} {
+					if asks := askBack(ctx, key); asks != nil {
+						return asks, nil
+					}
 				}
-				defer close(over)
-				charges.Add(1)
+				if _, charged := roundtrip.State[int](ctx); !charged {
+					charges.Add(1)
+					if c.who.form != "" {
+						return roundtrip.InputRequired(roundtrip.ListRoots("r"), roundtrip.WithState(1)), nil
+					}
+				}
 				return nil, roundtrip.AwaitEvent(ctx, "job", func(ctx context.Context) (bool, error) {
 					leave()
 					<-ctx.Done()
 					return false, ctx.Err()
 				})
 			}, nil)
-			h.browser().answer(h.wantLink(t, mute, "", era), "accept", "yes")
-			(&guest{t: t, host: mute, ctx: ctx}).call(h.connect(t), era)
-			<-over
-			h.wantLink(t, mute, "", era)
+			h.browser().answer(h.wantLink(t, c.who, "", c.era), "accept", "yes")
+			h.browser().answer(h.wantLink(t, c.who, "", c.era), "accept", "yes")
+			(&guest{t: t, host: c.who, ctx: ctx}).call(h.connect(t), c.era)
+			h.calls.Wait()
+			h.want(t, c.who, "", c.era, "\npay?")
+			if n := charges.Load(); n != 1 {
+				t.Errorf("charged %d times", n)
+			}
+		})
+	}
+}
+
+// A call that gives way to an identical one, while both wait for a form, runs no handler.
+func TestACallThatGivesWayRunsNoHandler(t *testing.T) {
+	var dead atomic.Int64
+	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		if ctx.Err() != nil {
+			dead.Add(1)
+		}
+		if roundtrip.Answer[yes](ctx, "backup").Outcome != roundtrip.Missing && hasYes(ctx, "pay") {
+			return server.Text("done"), nil
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[yes]("backup", "backup?", onlyBy("form")),
+			roundtrip.Elicit[yes]("pay", "pay?", onlyBy("text"))), nil
+	}, nil)
+	const call = `"name":"deploy","arguments":{"of":""}`
+	g, peer := &guest{t: t, host: host{caps: formCaps}}, h.connect(t)
+	begin := func() (state string) {
+		var asks struct{ RequestState string }
+		_ = json.Unmarshal(g.send(peer, protocol.MethodCallTool, "deploy", call).Result, &asks)
+		return asks.RequestState
+	}
+	a, b := begin(), begin()
+	time.Sleep(500 * time.Millisecond) // the person reads
+	for _, state := range []string{b, a} {
+		text := textOf(t, g.send(peer, protocol.MethodCallTool, "deploy", call+`,"requestState":"`+
+			state+`","inputResponses":{"backup":{"action":"decline"}}`))
+		if linkIn.FindString(text) == "" || strings.Contains(text, "Nothing was done") {
+			t.Errorf("got %q", text)
+		}
+	}
+	if n := dead.Load(); n != 0 {
+		t.Errorf("%d runs after the end of their call", n)
+	}
+}
+
+// The user answers on the page, then closes the client's dialog or declines there.
+func TestADialogIsClosedAfterAnAnswerOnThePage(t *testing.T) {
+	for action, want := range map[string]string{"cancel": "deployed to prod", "decline": "declined"} {
+		for name, era := range eras {
+			t.Run(action+"/"+name, func(t *testing.T) {
+				h := openHall(t, "HTTP", handlers["flow"], nil,
+					func(o *roundtrip.Options) { o.HumanTimeout = time.Minute })
+				g := &guest{t: t, visit: func(link string) {
+					h.browser().enter(link, "prod")
+					time.Sleep(500 * time.Millisecond) // the person looks
+				}}
+				g.caps, g.link = agrees.caps, `{"action":"`+action+`","_meta":{"accept":1}}`
+				if text := g.call(h.connect(t), era); !strings.Contains(text, want) {
+					t.Errorf("got %q", text)
+				}
+			})
+		}
+	}
+}
+
+// A client shows the form when it is asked the second time.
+func TestAFormThatComesBackCountsAgain(t *testing.T) {
+	for name, era := range eras {
+		for _, option := range []roundtrip.QuestionOption{onlyBy("form", "link"),
+			roundtrip.IfPossible()} {
+			t.Run(name, func(t *testing.T) {
+				h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+					if hasYes(ctx, "pay") {
+						return server.Text("done"), nil
+					}
+					return roundtrip.InputRequired(roundtrip.Elicit[yes]("pay", "pay?", option)), nil
+				}, nil)
+				g := &guest{t: t, host: host{caps: bothCaps, link: "-32603 accept"}}
+				g.visit = func(string) { g.later.Store(`{"action":"accept","content":{"yes":"y"}}`) }
+				if text := g.call(h.connect(t), era); text != "done" {
+					t.Errorf("got %q", text)
+				}
+			})
+		}
+	}
+}
+
+// In a session the next question's form is not answered.
+func TestAnAnswerIsKeptIfTheNextQuestionHasNone(t *testing.T) {
+	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		if err := askOne(ctx, "pay", onlyBy("text"))(); err != nil {
+			return nil, err
+		}
+		return server.Text("mailed"), askOne(ctx, "mail", onlyBy("form"))()
+	}, nil)
+	who := host{caps: formCaps}
+	h.browser().answer(h.wantLink(t, who, "", protocol.Legacy), "accept", "yes")
+	h.want(t, who, "", protocol.Legacy, "nobody answered")
+	who.form = `{"action":"accept","content":{"yes":"y"}}`
+	h.want(t, who, "", protocol.Legacy, "mailed")
+}
+
+// TestAYesServesOneEffect, though a later question fails and the handler goes on, or had another
+// answer in between.
+func TestAYesServesOneEffect(t *testing.T) {
+	agree := `{"action":"accept","content":{"yes":"y"}}`
+	form := func(ctx context.Context, key string) error { return askOne(ctx, key, onlyBy("form"))() }
+	for name, c := range map[string]struct {
+		who   host
+		after func(ctx context.Context, g *guest, charge func()) error
+	}{
+		"the model fails": {host{caps: `{"sampling":{}}`, form: "-1"},
+			func(ctx context.Context, _ *guest, charge func()) error {
+				_, _ = roundtrip.AskMessage(ctx, "sum", &protocol.CreateMessage{MaxTokens: 10})
+				charge()
+				return nil
+			}},
+		"no answer": {host{caps: formCaps}, func(ctx context.Context, _ *guest, charge func()) error {
+			_ = form(ctx, "note")
+			charge()
+			return nil
+		}},
+		"no answer, and another question": {host{caps: formCaps},
+			func(ctx context.Context, _ *guest, charge func()) error {
+				_ = form(ctx, "note")
+				charge()
+				return form(ctx, "receipt")
+			}},
+		"no answer, and its error with more": {host{caps: formCaps},
+			func(ctx context.Context, _ *guest, charge func()) error {
+				err := form(ctx, "note")
+				charge()
+				return fmt.Errorf("paid, without a note: %w", err)
+			}},
+		"an answer between": {host{caps: formCaps, form: agree},
+			func(ctx context.Context, g *guest, charge func()) error {
+				if err := form(ctx, "sure"); err != nil {
+					return err
+				}
+				charge()
+				g.later.Store("") // nobody is there any more
+				return form(ctx, "mail")
+			}},
+		"cut off": {mute, func(ctx context.Context, g *guest, charge func()) error {
+			_ = roundtrip.AwaitEvent(ctx, "job", func(ctx context.Context) (bool, error) {
+				g.leave()
+				<-ctx.Done()
+				return false, ctx.Err()
+			})
+			charge()
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var charges atomic.Int64
+			var g *guest
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				if err := askOne(ctx, "pay", onlyBy("text"))(); err != nil {
+					return nil, err
+				}
+				return server.Text("done"), c.after(ctx, g, func() { charges.Add(1) })
+			}, nil)
+			h.browser().answer(h.wantLink(t, c.who, "", protocol.Legacy), "accept", "yes")
+			for range 3 {
+				g = &guest{t: t, host: c.who}
+				g.call(h.connect(t), protocol.Legacy)
+				h.calls.Wait()
+			}
 			if n := charges.Load(); n != 1 {
 				t.Errorf("charged %d times", n)
 			}

@@ -122,7 +122,8 @@ func (v *Visit[Q, A]) Finish(ctx context.Context, answer A) error {
 	if err != nil {
 		return fmt.Errorf("visit: %w", err)
 	}
-	err = v.page.put(ctx, rowOver, v.id, &record{Owner: v.row.Owner, Ends: v.row.Ends, Data: data})
+	err = v.page.put(ctx, rowOver, v.id, &record{Owner: v.row.Owner, Ends: v.row.Ends,
+		Given: time.Now(), Data: data})
 	if errors.Is(err, errTaken) {
 		return ErrOver
 	}

@@ -159,7 +159,7 @@ func (p *Questions) FindQuestion(ctx context.Context, principal protocol.Princip
 		Form: about.Form}
 	switch {
 	case end != nil && time.Now().Before(end.Until):
-		reply.Answer = end.Data
+		reply.Answer, reply.Given = end.Data, end.Given
 	case end != nil, !time.Now().Before(asked.Ends):
 		return nil, nil
 	}

@@ -119,7 +119,8 @@ func TestAQuestionIsAnsweredOnAnyReplica(t *testing.T) {
 			t.Errorf("woken with %q, want %q", key, asked.ID)
 		}
 		for replica := range d.pages {
-			if got := d.find(replica, "ann", asked.ID); string(got.Answer) != want {
+			if got := d.find(replica, "ann", asked.ID); string(got.Answer) != want ||
+				got.Given.IsZero() {
 				t.Errorf("got %s, want %s", got.Answer, want)
 			}
 		}

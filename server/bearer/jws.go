@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +87,7 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 		return err
 	}
 	signed, err := jose.ParseSignedCompact(token, acceptedAlgorithms())
-	if unexpected := (*jose.ErrUnexpectedSignatureAlgorithm)(nil); errors.As(err, &unexpected) {
+	if _, ok := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); ok {
 		return refuse(badAlgorithm, hintAlgorithm, fmt.Errorf("alg is %s",
 			errtext.Value(string(header["alg"]))))
 	}
@@ -119,12 +120,10 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 // isSignedByAny reports whether one of the keys has signed payload. The library decodes the token
 // itself, so it must find the payload that was read here.
 func isSignedByAny(signed *jose.JSONWebSignature, keys []jose.JSONWebKey, payload []byte) bool {
-	for _, key := range keys {
-		if got, err := signed.Verify(key.Key); err == nil && bytes.Equal(got, payload) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keys, func(key jose.JSONWebKey) bool {
+		got, err := signed.Verify(key.Key)
+		return err == nil && bytes.Equal(got, payload)
+	})
 }
 
 // canVerify reports whether a key may verify signatures of an algorithm (RFC 7518, section 3.1).

@@ -63,7 +63,7 @@ func (o *openQuestions) check() error {
 	case o.why == nil:
 		return errNotWaited
 	}
-	return fmt.Errorf("a question of this call has no answer: %w", o.why)
+	return fmt.Errorf("a question of this call has no answer: %v", o.why)
 }
 
 var errNotWaited = errors.New("the handler did not wait for the answer to its question")

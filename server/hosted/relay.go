@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/relay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -58,7 +59,7 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 			cancel(nil)
 			giveBack()
 			if relay.IsAbandoned(err) || errors.Is(err, errClosed) { // this text is for the model
-				err = fmt.Errorf("the call was given up: %w. %s", err, relay.UnknownEffect)
+				err = fmt.Errorf("the call was given up: %w. %s", err, waiting.UnknownEffect)
 			}
 			return result, err
 		})

@@ -304,8 +304,9 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 }
 
 var (
-	noError  = testkit.NoError
-	wantPart = testkit.WantPart
+	noError    = testkit.NoError
+	wantPart   = testkit.WantPart
+	wantNoPart = testkit.WantNoPart
 )
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -56,9 +57,4 @@ type Options struct {
 	Timeout time.Duration
 }
 
-func (o *Options) orDefault() Options {
-	if o == nil {
-		return Options{}
-	}
-	return *o
-}
+func (o *Options) orDefault() Options { return *cmp.Or(o, &Options{}) }

@@ -20,6 +20,9 @@ import (
 )
 
 func works(ctx context.Context, d time.Duration) error {
+	if d == 0 { // Go 1.26's race detector may crash on timers that are due in a bubble
+		return ctx.Err()
+	}
 	select {
 	case <-time.After(d):
 		return nil

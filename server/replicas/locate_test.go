@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
@@ -24,9 +25,7 @@ func TestOnlyDNSLabelsAreNames(t *testing.T) {
 
 func TestLocateByList(t *testing.T) {
 	locate, err := replicas.LocateByList(map[string]string{"a": "http://10.0.0.1:8080/mcp"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if u, err := locate(t.Context(), "a"); err != nil || u.Host != "10.0.0.1:8080" {
 		t.Errorf("got %v, %v", u, err)
 	}
@@ -52,9 +51,7 @@ func TestLocateByList(t *testing.T) {
 
 func TestLocateByPattern(t *testing.T) {
 	locate, err := replicas.LocateByPattern("http://{name}.mcp.default.svc:8080/mcp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if u, err := locate(t.Context(), "mcp-0"); err != nil ||
 		u.String() != "http://mcp-0.mcp.default.svc:8080/mcp" {
 		t.Errorf("got %v, %v", u, err)

@@ -1,6 +1,7 @@
 package serverhttp_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -147,10 +148,7 @@ func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options)
 	m := &member{events: &eventList{}}
 	srv, steps := legacyServer(f.TB, &server.Options{Observer: m.events})
 	m.srv, m.steps = srv, steps
-	var o serverhttp.Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &serverhttp.Options{})
 	o.Replicas = &replicas.Options{Name: name, Keys: ring, Locate: f.locate}
 	h, err := serverhttp.New(srv, &o)
 	noError(f, err)

@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -296,10 +297,8 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 // serveStatelessPost answers a legacy POST without a session, see [Options].StatelessLegacy.
 func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) {
-	version := protocol.Version(trimSpace(r.Header.Get(headerVersion)))
-	if version == "" {
-		version = protocol.V20250326 // basic/transports, "Protocol Version Header"
-	}
+	version := cmp.Or(protocol.Version(trimSpace(r.Header.Get(headerVersion))),
+		protocol.V20250326) // basic/transports, "Protocol Version Header"
 	if d.batch && version != protocol.V20250326 {
 		rw.refuseRequest(batchNotAllowed(version))
 		return

@@ -117,10 +117,7 @@ type Limits struct {
 }
 
 func (o *Options) withDefaults() (Options, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
+	opts := *cmp.Or(o, &Options{})
 	if opts.Authenticate != nil && opts.Authority != nil {
 		return opts, errPrefix.Errorf("Authenticate and Authority are both set: use one")
 	}

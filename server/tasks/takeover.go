@@ -14,23 +14,29 @@ import (
 // keepLease renews the lease until done. It stops lost, cancelled and overdue runs.
 func (r *run) keepLease(ctx context.Context, done chan struct{}) {
 	t := r.tasks
-	renew := time.NewTicker(max(t.opts.Lease/3, time.Millisecond))
-	defer renew.Stop()
-	look := time.NewTicker(min(cancelPoll, t.opts.Lease))
-	defer look.Stop()
-	kept := time.Now()
-	ended := ctx.Done()
-	var overdue <-chan time.Time
+	third := max(t.opts.Lease/3, time.Millisecond)
+	// One ticker does it all. With synctest's clock two would be due at once, on which Go 1.26's race
+	// detector crashes if several goroutines select them.
+	tick := min(cancelPoll, third)
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	tried, kept := time.Now(), time.Now()
+	stopped, ended := ctx.Done(), time.Time{}
 	for {
 		select {
 		case <-done:
 			return
-		case <-ended:
-			ended, overdue = nil, time.After(stopGrace)
-		case <-overdue:
+		case <-stopped:
+			stopped, ended = nil, time.Now()
+			continue
+		case <-ticker.C:
+		}
+		if !ended.IsZero() && time.Since(ended) >= stopGrace {
 			r.settleStopped(ctx, time.Now())
 			return
-		case <-renew.C:
+		}
+		if time.Since(tried) > third-tick/2 {
+			tried = time.Now()
 			err := t.store.RenewTask(context.WithoutCancel(ctx), r.id, r.name, t.opts.Lease)
 			switch {
 			case err == nil:
@@ -39,14 +45,13 @@ func (r *run) keepLease(ctx context.Context, done chan struct{}) {
 				r.lose()
 				return
 			}
-		case <-look.C:
-			task, err := t.store.GetTask(context.WithoutCancel(ctx), r.id)
-			if err != nil || task.Number == r.number() {
-				continue
-			}
-			if rec, err := t.open(ctx, task); err == nil && rec.Cancelled {
-				r.stop(errCancelled)
-			}
+		}
+		task, err := t.store.GetTask(context.WithoutCancel(ctx), r.id)
+		if err != nil || task.Number == r.number() {
+			continue
+		}
+		if rec, err := t.open(ctx, task); err == nil && rec.Cancelled {
+			r.stop(errCancelled)
 		}
 	}
 }

@@ -122,10 +122,7 @@ type Tasks struct {
 // New adds tasks to a server and begins to run stored tasks. It fails on contradictory options, a
 // Store without shared Keys, an unreachable store, and a server that already has tasks.
 func New(srv *server.Server, opts *Options) (*Tasks, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if err := o.check(); err != nil {
 		return nil, err
 	}

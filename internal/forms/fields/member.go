@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -50,10 +51,7 @@ func memberOf(t reflect.Type, field reflect.StructField) (Member, bool) {
 		field.Anonymous && name == "" && deref(field.Type).Kind() == reflect.Struct {
 		return Member{}, false
 	}
-	m := Member{Name: name, Owner: t, Field: field}
-	if name == "" {
-		m.Name = field.Name
-	}
+	m := Member{Name: cmp.Or(name, field.Name), Owner: t, Field: field}
 	if options != "" {
 		m.Options = strings.Split(options, ",")
 	}
@@ -85,8 +83,7 @@ func checkType(t reflect.Type, seen map[reflect.Type]bool) error {
 	default:
 		return nil
 	}
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		if field.Tag.Get("json") == "-" || !field.IsExported() && !field.Anonymous {
 			continue
 		}

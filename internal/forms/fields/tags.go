@@ -192,8 +192,7 @@ func (r *reader) readCounts() error {
 		if err != nil {
 			return r.newError(count.key, "is not a count")
 		}
-		size := int(n)
-		*count.to = &size
+		*count.to = new(int(n))
 	}
 	return nil
 }

@@ -70,10 +70,7 @@ func deref(t reflect.Type) reflect.Type {
 
 // Range returns the bounds of an integer type. A 64-bit bound other than zero is nil.
 func Range(t reflect.Type) (minimum, maximum *Number) {
-	bound := func(n int64) *Number {
-		b := Number(strconv.FormatInt(n, 10))
-		return &b
-	}
+	bound := func(n int64) *Number { return new(Number(strconv.FormatInt(n, 10))) }
 	t = deref(t)
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:

@@ -154,11 +154,8 @@ func (f *Form) sortMembers(content []byte, values [][]byte) error {
 	if len(content) == 0 {
 		return nil
 	}
-	if err := jsonx.Check(content); err != nil {
-		return &Error{Reason: "the answer is not valid: " + err.Error()}
-	}
-	if k := jsonx.KindOf(content); k != jsonx.Object {
-		return &Error{Reason: "the answer must be an object, got " + k.String()}
+	if err := checkObject("the answer", content); err != nil {
+		return err
 	}
 	err := jsonx.Members(content, func(key, value []byte) error {
 		if i := f.findField(key); i >= 0 {

@@ -52,8 +52,7 @@ func omitFields(derived []field, names []string) ([]field, error) {
 }
 
 func deriveFields(derived []field, t reflect.Type) ([]field, error) {
-	for i := range t.NumField() {
-		sf := t.Field(i)
+	for sf := range t.Fields() {
 		tag, tagged := sf.Tag.Lookup("json")
 		if tag == "-" || !sf.IsExported() && !sf.Anonymous {
 			continue
@@ -76,9 +75,7 @@ func deriveFields(derived []field, t reflect.Type) ([]field, error) {
 		if !sf.IsExported() {
 			continue
 		}
-		if name == "" {
-			name = sf.Name
-		}
+		name = cmp.Or(name, sf.Name)
 		f, err := deriveField(t, sf, name, options)
 		if err != nil {
 			return nil, fieldError(name, err.Error())
@@ -195,8 +192,8 @@ func (f *field) setTags(tags *fields.Tags) error {
 	if tags.Maximum != nil {
 		f.maximum = tags.Maximum
 	}
-	if reason := f.checkDefinition(); reason != "" {
-		return errors.New(reason)
+	if err := f.checkDefinition(); err != nil {
+		return err
 	}
 	if tags.Default == nil {
 		return nil

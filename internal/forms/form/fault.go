@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"unicode"
@@ -55,12 +56,8 @@ func (f *field) explainFault(reason string) Fault {
 }
 
 func (f *field) displayName() string {
-	name := f.title
-	if name == "" {
-		name = f.name
-	}
 	label, n := []byte(nil), 0
-	for _, r := range strings.TrimSpace(name) {
+	for _, r := range strings.TrimSpace(cmp.Or(f.title, f.name)) {
 		if n++; n > maxLabel {
 			label = append(label, "…"...)
 			break

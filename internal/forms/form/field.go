@@ -2,8 +2,10 @@ package form
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -172,27 +174,27 @@ func (f *field) needsRewrite(raw []byte) bool {
 		f.target != nil && strings.HasPrefix(f.target.Kind().String(), "uint"))
 }
 
-func (f *field) checkDefinition() string {
+func (f *field) checkDefinition() error {
 	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
 	switch {
 	case f.minSize != nil && f.maxSize != nil && *f.minSize > *f.maxSize:
-		return "min" + unit + " is above max" + unit
+		return errors.New("min" + unit + " is above max" + unit)
 	case f.minimum != nil && f.maximum != nil && f.minimum.Compare(*f.maximum) > 0:
-		return "minimum is above maximum"
+		return errors.New("minimum is above maximum")
 	case f.kind != choice && f.kind != choices:
-		return ""
+		return nil
 	case len(f.values) == 0:
-		return "has no values to choose from"
+		return errors.New("has no values to choose from")
 	case f.titles != nil && len(f.titles) != len(f.values):
-		return "has " + strconv.Itoa(len(f.titles)) + " titles for " + count(len(f.values), "value")
+		return fmt.Errorf("has %d titles for %s", len(f.titles), count(len(f.values), "value"))
 	}
 	sorted := slices.Sorted(slices.Values(f.values))
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i] == sorted[i-1] {
-			return "lists the value " + strconv.Quote(sorted[i]) + " twice"
+			return fmt.Errorf("lists the value %q twice", sorted[i])
 		}
 	}
-	return ""
+	return nil
 }
 
 // secretWord returns the word that suggests a credential, or "".
@@ -200,10 +202,7 @@ func (f *field) secretWord() string {
 	if f.kind == boolean || f.kind == choice || f.kind == choices {
 		return ""
 	}
-	if word := redact.FindSecretName(f.name); word != "" {
-		return word
-	}
-	return redact.FindSecretName(f.title)
+	return cmp.Or(redact.FindSecretName(f.name), redact.FindSecretName(f.title))
 }
 
 func count(n int, noun string) string {

@@ -586,14 +586,11 @@ func (m members) inferTypes() (types []string) {
 func dropUncheckable(raw []byte) []byte {
 	switch jsonx.KindOf(raw) {
 	case jsonx.Array:
-		b := []byte{'['}
-		for i, value := range eachElement(raw) {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, dropUncheckable(value)...)
+		list := elementsOf(raw)
+		for i, value := range list {
+			list[i] = dropUncheckable(value)
 		}
-		return append(b, ']')
+		return encodeList(list)
 	case jsonx.Object:
 		m := readMembers(raw)
 		for key, value := range m {

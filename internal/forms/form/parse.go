@@ -84,8 +84,7 @@ func compileExtra(raw []byte) (*schema.Schema, error) {
 }
 
 func extraError(err error) *Error {
-	var fault *schema.Error
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*schema.Error](err); ok {
 		return &Error{Field: fault.Field, Reason: fault.Reason}
 	}
 	return &Error{Reason: "the answer does not match the schema"}
@@ -101,11 +100,15 @@ func checkRaw(raw []byte) error {
 	if len(raw) > MaxSchema {
 		return &Error{Reason: fmt.Sprintf("the schema is larger than %d bytes", MaxSchema)}
 	}
+	return checkObject("the schema", raw)
+}
+
+func checkObject(what string, raw []byte) error {
 	if err := jsonx.Check(raw); err != nil {
-		return &Error{Reason: "the schema is not valid: " + err.Error()}
+		return &Error{Reason: what + " is not valid: " + err.Error()}
 	}
 	if k := jsonx.KindOf(raw); k != jsonx.Object {
-		return &Error{Reason: "the schema must be an object, got " + k.String()}
+		return &Error{Reason: what + " must be an object, got " + k.String()}
 	}
 	return nil
 }
@@ -195,9 +198,7 @@ func (p *parser) parseProperty(key, raw []byte) error {
 		err = p.parseKeywords(&f, read)
 	}
 	if err == nil {
-		if reason := f.checkDefinition(); reason != "" {
-			err = errors.New(reason)
-		}
+		err = f.checkDefinition()
 	}
 	if err == nil {
 		err = p.setDefault(&f, read["default"])
@@ -323,8 +324,7 @@ func (p *parser) parseKeywords(f *field, read members) error {
 // withKeyword adds the keyword to an error. An *[Error] names a keyword already; only its reason is
 // returned, because the caller adds the field.
 func withKeyword(err error, keyword string) error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return errors.New(e.Reason)
 	}
 	return fmt.Errorf("%s %w", keyword, err)
@@ -351,8 +351,7 @@ func limitReader(to **int) func(raw []byte) error {
 			n.Compare("2147483647") > 0 {
 			return errors.New("is not a count")
 		}
-		limit := int(n.Exact().Num().Int64())
-		*to = &limit
+		*to = new(int(n.Exact().Num().Int64()))
 		return nil
 	}
 }

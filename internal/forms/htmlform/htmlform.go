@@ -3,6 +3,7 @@ package htmlform
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -177,10 +178,8 @@ func (f *Field) addOptions(values []string) {
 			return toLF(v) == toLF(value)
 		})
 		f.Chosen, empty = f.Chosen || selected, empty || value == ""
-		if label == "" {
-			label = `""`
-		}
-		f.Options = append(f.Options, Option{value, Text(label, maxLabel), selected})
+		label = Text(cmp.Or(label, `""`), maxLabel)
+		f.Options = append(f.Options, Option{value, label, selected})
 	}
 	if f.Type == "boolean" {
 		add("true", "yes")
@@ -315,10 +314,7 @@ func (h *Form) accept() (answer, entered json.RawMessage, err error) {
 			h.Fields[i].Fault = fault.Words
 		}
 	}
-	if err == nil {
-		err = missing
-	}
-	return nil, nil, err
+	return nil, nil, cmp.Or(err, missing)
 }
 
 func (f *Field) requiredWords() string { return errtext.Mark(f.Label, 80) + " is required." }

@@ -111,9 +111,7 @@ var annotations = [...]string{"DraftVersion", "Location", "ID", "Anchor", "Dynam
 // keywordsOf yields a subschema's keywords by field name, including those of later compilers.
 func keywordsOf(s *jsonschema.Schema) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		v := reflect.ValueOf(s).Elem()
-		for i := range v.NumField() {
-			field, value := v.Type().Field(i), v.Field(i)
+		for field, value := range reflect.ValueOf(s).Elem().Fields() {
 			if !field.IsExported() || value.IsZero() ||
 				slices.Contains(annotations[:], field.Name) {
 				continue

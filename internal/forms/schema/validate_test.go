@@ -146,9 +146,7 @@ func TestErrorNeverHoldsValue(t *testing.T) {
 			t.Errorf("%s: got no error", inner)
 			continue
 		}
-		if strings.Contains(err.Error(), mark) {
-			t.Errorf("%s: error holds the value: %v", inner, err)
-		}
+		testkit.WantNoPart(t, inner, err.Error(), mark)
 	}
 }
 

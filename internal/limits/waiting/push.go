@@ -2,7 +2,9 @@ package waiting
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -32,8 +34,16 @@ func PushOf(ctx context.Context) *Push {
 type Page struct {
 	Returns bool // the host can return a question of a session that is not to be pushed
 	Acted   bool // the host has passed on the call, or answers
-	Kept    bool // the call has ended with links, and the next one goes on
+	// Kept is until when the next call can go on; zero if the call has not ended with links. If it
+	// has, State is the state that the host attached to its last questions.
+	Kept  time.Time
+	State json.RawMessage
+	// IsOver reports whether a state's call has ended and needs no answers. It may be nil.
+	IsOver func(state json.RawMessage) bool
 }
+
+// UnknownEffect tells a model what to do before it repeats a call on which the host has acted.
+const UnknownEffect = "What the tool did is not known: check before calling it again"
 
 // ErrReturn asks a host that can to return a question.
 var ErrReturn = errors.New("the question is not to be pushed: return it")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"os"
 	"reflect"
 	"slices"
@@ -174,9 +173,7 @@ func TestHalfASpanIsNone(t *testing.T) {
 		changed := bytes.Clone(data)
 		changed[zero] = 0
 		_, err := claims.Decode(changed, &claims.Claims{})
-		if !errors.Is(err, claims.ErrMalformed) {
-			t.Errorf("got %v, want %v", err, claims.ErrMalformed)
-		}
+		testkit.WantIs(t, "half a span", err, claims.ErrMalformed)
 	}
 }
 
@@ -203,9 +200,8 @@ func TestOtherLayoutsAreToldApart(t *testing.T) {
 			claims.ErrMalformed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := claims.Decode(test.data, &claims.Claims{}); !errors.Is(err, test.want) {
-				t.Errorf("got %v, want %v", err, test.want)
-			}
+			_, err := claims.Decode(test.data, &claims.Claims{})
+			testkit.WantIs(t, "decoded", err, test.want)
 		})
 	}
 }

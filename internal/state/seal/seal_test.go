@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/state/seal"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 const maxToken = 64 << 10
@@ -184,9 +185,8 @@ func TestLimit(t *testing.T) {
 		{"negative", -1, seal.ErrTooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := ring.Open(token, tc.max); !errors.Is(err, tc.want) {
-				t.Errorf("limit %d: got %v, want %v", tc.max, err, tc.want)
-			}
+			_, err := ring.Open(token, tc.max)
+			testkit.WantIs(t, "opened", err, tc.want)
 		})
 	}
 }
@@ -214,9 +214,8 @@ func TestRotation(t *testing.T) {
 		{"new token after", after, fresh, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := tc.ring.Open(tc.token, maxToken); !errors.Is(err, tc.want) {
-				t.Errorf("%s: got %v, want %v", tc.name, err, tc.want)
-			}
+			_, err := tc.ring.Open(tc.token, maxToken)
+			testkit.WantIs(t, "opened", err, tc.want)
 		})
 	}
 }
@@ -228,9 +227,7 @@ func TestIDIsBound(t *testing.T) {
 	noError(t, err)
 	raw[3] = '2'
 	_, err = ring.Open(base64.RawURLEncoding.EncodeToString(raw), maxToken)
-	if !errors.Is(err, seal.ErrAuthentication) {
-		t.Errorf("got %v, want ErrAuthentication", err)
-	}
+	testkit.WantIs(t, "another id's token", err, seal.ErrAuthentication)
 }
 
 func TestEphemeral(t *testing.T) {
@@ -246,12 +243,10 @@ func TestEphemeral(t *testing.T) {
 		t.Error("a keyring is ephemeral for the sake of an older key")
 	}
 	token := ringA.Seal([]byte("state"))
-	if _, err := ringA.Open(token, maxToken); err != nil {
-		t.Errorf("own token: %v", err)
-	}
-	if _, err := ringB.Open(token, maxToken); !errors.Is(err, seal.ErrForeignEphemeral) {
-		t.Errorf("another's token: got %v, want ErrForeignEphemeral", err)
-	}
+	_, err := ringA.Open(token, maxToken)
+	noError(t, err)
+	_, err = ringB.Open(token, maxToken)
+	testkit.WantIs(t, "another's token", err, seal.ErrForeignEphemeral)
 }
 
 func TestNewKeyRefuses(t *testing.T) {

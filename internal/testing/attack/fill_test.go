@@ -6,6 +6,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // TestFilledFormsAreValid checks filled content by the form's own rules.
@@ -26,13 +27,9 @@ func TestFilledFormsAreValid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			schema := `{"type":"object","properties":{` + properties + `}}`
 			f, err := form.ParsePeer([]byte(schema))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			content, err := attack.FillForm(json.RawMessage(schema))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if _, err := f.Accept(content); err != nil {
 				t.Errorf("%s: %v", content, err)
 			}

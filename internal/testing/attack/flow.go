@@ -50,14 +50,11 @@ type Flow struct {
 }
 
 func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
-	if f.Capabilities != nil {
-		return f.Capabilities
-	}
-	return &protocol.ClientCapabilities{
+	return cmp.Or(f.Capabilities, &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true},
 		Roots:       &protocol.RootsCapability{},
-	}
+	})
 }
 
 type Request struct {

@@ -41,8 +41,8 @@ type askedQuestion struct {
 	answer           Answer
 }
 
-func newPlayed(flow Flow, modern *Played) (*Played, error) {
-	p := &Played{flow: flow, answers: maps.Clone(flow.Answers), modern: modern,
+func newPlayed(flow Flow, modern *Played) (p *Played, err error) {
+	p = &Played{flow: flow, answers: maps.Clone(flow.Answers), modern: modern,
 		next: leg{request: flow.Request}}
 	if modern != nil {
 		p.unasked = slices.Clone(modern.asked)
@@ -50,7 +50,6 @@ func newPlayed(flow Flow, modern *Played) (*Played, error) {
 	if flow.Request.Arguments == nil {
 		return p, nil
 	}
-	var err error
 	if p.next.arguments, err = json.Marshal(flow.Request.Arguments); err != nil {
 		err = fmt.Errorf("arguments of %s: %w", flow.Request.Target, err)
 	}

@@ -36,9 +36,7 @@ func newParty(t *testing.T, issuer string) *party {
 	response, err := http.Post(issuer+"/register", "application/json", strings.NewReader(
 		`{"redirect_uris":["`+redirect+`"],"token_endpoint_auth_method":"none",`+
 			`"grant_types":["authorization_code","refresh_token"],"application_type":"native"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer response.Body.Close()
 	var client struct {
 		ID string `json:"client_id"`

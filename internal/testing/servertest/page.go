@@ -7,13 +7,17 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // A Page is a [roundtrip.QuestionPage] in memory. The test answers its questions.
 type Page struct {
+	Full bool // takes no question; set before use
+
 	mu     sync.Mutex
 	asked  []*roundtrip.PageReply // by link number
 	owners []protocol.Principal
@@ -24,6 +28,9 @@ type Page struct {
 // OpenQuestion implements [roundtrip.QuestionPage].
 func (p *Page) OpenQuestion(_ context.Context, q *roundtrip.PageQuestion) (*roundtrip.PageReply,
 	error) {
+	if p.Full {
+		return nil, quota.Refuse(quota.Share, time.Millisecond, "too many questions")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id := fmt.Sprint(len(p.asked) + 1)
@@ -114,7 +121,7 @@ func (p *Page) Answer(text string, content func(message string) string) bool {
 	var number int
 	_, _ = fmt.Sscan(found[1], &number)
 	reply := p.asked[number-1]
-	reply.Answer = json.RawMessage(
-		`{"action":"accept","content":` + content(reply.Message) + `}`)
+	reply.Given, reply.Answer = time.Now(), json.RawMessage(
+		`{"action":"accept","content":`+content(reply.Message)+`}`)
 	return true
 }

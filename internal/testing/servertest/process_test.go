@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -165,9 +164,7 @@ func TestEnds(t *testing.T) {
 				t.Fatalf("failures = %q, want %q", f.failures, test.want)
 			}
 			for i, want := range test.want {
-				if !strings.Contains(f.failures[i], want) {
-					t.Errorf("failure %q does not say %q", f.failures[i], want)
-				}
+				testkit.WantPart(t, "the failure", f.failures[i], want)
 			}
 			if got := f.log.String(); got != test.log {
 				t.Errorf("the log is %q, want %q", got, test.log)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
@@ -40,9 +41,7 @@ func TestGolden(t *testing.T) {
 -- 5 server --
 {"id":2,"requestState":""}
 `
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	f = &fake{}
 	if wiretest.Golden(f, path, said); len(f.failures) != 0 {
 		t.Errorf("the same traffic was refused: %q", f.failures)
@@ -71,9 +70,7 @@ func TestGolden(t *testing.T) {
 func setUpdate(t *testing.T, value string) {
 	t.Helper()
 	before := flag.Lookup("update").Value.String()
-	if err := flag.Set("update", value); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, flag.Set("update", value))
 	t.Cleanup(func() { flag.Set("update", before) })
 }
 

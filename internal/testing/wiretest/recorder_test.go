@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
@@ -39,16 +40,12 @@ func TestRecorder(t *testing.T) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/mcp",
 			strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("MCP-Protocol-Version", "2026-07-28")
 		req.Header.Set("Authorization", "Bearer secret")
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return resp
 	}
 
@@ -75,9 +72,7 @@ func TestRecorder(t *testing.T) {
 	resp.Body.Close()
 
 	resp, err := client.Get(server.URL + "/mcp?x=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
 

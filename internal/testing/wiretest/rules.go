@@ -159,9 +159,7 @@ func (s *Schema) properties(d definition) (names []string) {
 	if d.Ref != "" {
 		return s.properties(s.defs[strings.TrimPrefix(d.Ref, s.refs)])
 	}
-	for name := range d.Properties {
-		names = append(names, name)
-	}
+	names = slices.Collect(maps.Keys(d.Properties))
 	for _, part := range slices.Concat(d.AnyOf, d.AllOf) {
 		names = append(names, s.properties(part)...)
 	}

@@ -4,6 +4,7 @@ package authhttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,7 @@ const MaxBytes = 256 << 10 // of metadata and of endpoint responses
 
 // NewClient returns a copy of base that follows no redirects and has a timeout, default 5 seconds.
 func NewClient(base http.Client) *http.Client {
-	if base.Timeout == 0 {
-		base.Timeout = requestTimeout
-	}
+	base.Timeout = cmp.Or(base.Timeout, requestTimeout)
 	base.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}
@@ -50,8 +49,8 @@ func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status)
 
 // IsMissing reports whether err means that the document does not exist.
 func IsMissing(err error) bool {
-	e := (*StatusError)(nil)
-	return errors.As(err, &e) && e.Status >= 400 && e.Status < 500 &&
+	e, ok := errors.AsType[*StatusError](err)
+	return ok && e.Status >= 400 && e.Status < 500 &&
 		e.Status != http.StatusTooManyRequests
 }
 
@@ -61,7 +60,7 @@ func Send(client *http.Client, r *http.Request, limit int64, want ...int) (
 	[]byte, http.Header, error) {
 	response, err := client.Do(r)
 	if err != nil {
-		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return nil, nil, err
@@ -129,9 +128,9 @@ func FetchMetadata(ctx context.Context, issuer *url.URL,
 	err = ErrMissing
 	for _, place := range MetadataURLs(issuer) {
 		got, failed := fetch(ctx, place)
-		status := (*StatusError)(nil)
+		_, isStatus := errors.AsType[*StatusError](failed)
 		isObject := bytes.HasPrefix(bytes.TrimSpace(got), []byte("{"))
-		if errors.As(failed, &status) || failed == nil && !isObject {
+		if isStatus || failed == nil && !isObject {
 			if errors.Is(err, ErrMissing) && !IsMissing(failed) {
 				at, body, err = place, got, failed
 			}

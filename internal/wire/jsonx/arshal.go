@@ -1,6 +1,7 @@
 package jsonx
 
 import (
+	"cmp"
 	stdjson "encoding/json"
 	"errors"
 	"reflect"
@@ -160,9 +161,7 @@ func encodeNumber(e *jsontext.Encoder, v stdjson.Number) error {
 	if kind, n := e.StackIndex(e.StackDepth()); kind == '{' && n%2 == 0 {
 		return errors.ErrUnsupported
 	}
-	if v == "" {
-		v = "0"
-	}
+	v = cmp.Or(v, "0")
 	if end, ok := checkNumber([]byte(v), 0); !ok || end != len(v) {
 		return rangeError([]byte(v), "is malformed")
 	}

@@ -1,6 +1,7 @@
 package jsonx
 
 import (
+	"cmp"
 	"encoding"
 	stdjson "encoding/json"
 	"reflect"
@@ -200,8 +201,5 @@ func fieldName(field, tag string) (string, bool) {
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
 		return "", false
 	}
-	if name == "" {
-		name = field
-	}
-	return name, true
+	return cmp.Or(name, field), true
 }

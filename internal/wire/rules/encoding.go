@@ -51,10 +51,6 @@ func DecodeValue(value string) (string, error) {
 // isPlainHeader reports whether value needs no encoding: printable ASCII and tabs, without
 // surrounding white space, which transports strip.
 func isPlainHeader(value string) bool {
-	for i := range len(value) {
-		if c := value[i]; (c < 0x20 && c != '\t') || c > 0x7e {
-			return false
-		}
-	}
-	return strings.TrimSpace(value) == value
+	needsEncoding := func(c rune) bool { return c < 0x20 && c != '\t' || c > 0x7e }
+	return strings.TrimSpace(value) == value && !strings.ContainsFunc(value, needsEncoding)
 }

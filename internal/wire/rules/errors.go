@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -75,15 +76,9 @@ func noSuchCode(v protocol.Version, e *protocol.Error) error {
 // ProvesModern reports whether only modern servers send e, which may be nil (basic/versioning,
 // "Backward Compatibility"). Draft codes prove nothing: other servers use them too.
 func ProvesModern(e *protocol.Error) bool {
-	if e == nil {
-		return false
-	}
-	switch e.Code {
-	case protocol.CodeHeaderMismatch, protocol.CodeMissingRequiredClientCapability,
-		protocol.CodeUnsupportedProtocolVersion:
-		return true
-	}
-	return false
+	return e != nil && slices.Contains([]int64{protocol.CodeHeaderMismatch,
+		protocol.CodeMissingRequiredClientCapability,
+		protocol.CodeUnsupportedProtocolVersion}, e.Code)
 }
 
 // InternalError returns the client's error for a mistake of the server, without details.

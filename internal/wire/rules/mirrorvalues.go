@@ -148,10 +148,9 @@ func (p Mirror) matchHeader(header, want string) error {
 		if !isJSONNumber(value) {
 			return errSpelling
 		}
-		if n, ok := parseInteger(value); ok && strconv.FormatInt(n, 10) == want {
-			return nil
+		if n, ok := parseInteger(value); ok {
+			value = strconv.FormatInt(n, 10)
 		}
-		return errMismatch
 	}
 	if value != want {
 		return errMismatch

@@ -9,12 +9,9 @@ import (
 
 // IsScopeList reports whether text is one scope: printable ASCII except space, " and \.
 func IsScopeList(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return text != ""
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return c <= ' ' || c > '~' || c == '"' || c == '\\'
+	})
 }
 
 // UniteScopes returns the distinct scopes of all lists in order, without invalid scopes.

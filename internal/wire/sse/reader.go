@@ -118,13 +118,8 @@ func (r *Reader) Next() (Event, error) {
 
 // setRetry reads ASCII digits, in milliseconds, and ignores other values.
 func (r *Reader) setRetry(value []byte) {
-	for _, c := range value {
-		if c < '0' || c > '9' {
-			return
-		}
-	}
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	if ms, err := strconv.ParseInt(string(value), 10, 64); err == nil && ms <= most {
+	const most = uint64(math.MaxInt64 / time.Millisecond)
+	if ms, err := strconv.ParseUint(string(value), 10, 64); err == nil && ms <= most { // no sign
 		r.retry, r.hasRetry = time.Duration(ms)*time.Millisecond, true
 	}
 }

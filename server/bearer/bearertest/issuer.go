@@ -14,6 +14,7 @@
 package bearertest
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -86,10 +87,7 @@ type Token struct {
 
 // Issue returns a token for "Authorization: Bearer token". It panics if claims cannot be encoded.
 func (i *Issuer) Issue(t Token) string {
-	now, lifetime := time.Now(), t.Lifetime
-	if lifetime == 0 {
-		lifetime = time.Hour
-	}
+	now, lifetime := time.Now(), cmp.Or(t.Lifetime, time.Hour)
 	claims := map[string]any{
 		"iss": i.url, "aud": t.Audience, "scope": strings.Join(t.Scopes, " "),
 		"iat": now.Add(min(lifetime, 0)).Unix(), "exp": now.Add(lifetime).Unix(),

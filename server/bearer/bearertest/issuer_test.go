@@ -27,13 +27,9 @@ const resource = "http://127.0.0.1/mcp"
 // whoami serves a tool that needs a scope and returns its caller.
 func whoami(t *testing.T, trusted bearer.Issuer) *httptest.Server {
 	guard, err := bearer.New(bearer.Options{Resource: resource, Issuers: []bearer.Issuer{trusted}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	server.AddRawTool(srv, server.Tool{Name: "whoami", Scopes: []string{"me"}},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			token, _ := bearer.TokenFrom(ctx)
@@ -42,9 +38,7 @@ func whoami(t *testing.T, trusted bearer.Issuer) *httptest.Server {
 			return server.Text(call.Principal.Subject + token.ClientID + tenant), err
 		})
 	endpoint, err := serverhttp.New(srv, &serverhttp.Options{Authority: guard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	listening := httptest.NewServer(endpoint)
 	t.Cleanup(listening.Close)
 	return listening
@@ -110,13 +104,9 @@ func call(t *testing.T, endpoint, token string) (string, error) {
 	t.Helper()
 	transport, err := clienthttp.New(endpoint, &clienthttp.Options{
 		Header: http.Header{"Authorization": {"Bearer " + token}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	c, err := client.New(transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer c.Close()
 	result, err := c.CallTool(t.Context(), "whoami", nil)
 	if err != nil {
@@ -130,16 +120,12 @@ func TestFlowsOfTwoPeople(t *testing.T) {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{Resource: resource,
 		Issuers: []bearer.Issuer{issuer.Trusted()}, Scopes: []string{"pay"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	type approval struct {
 		Sure bool `json:"sure"`
 	}
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer srv.Close()
 	server.AddTool(srv, server.Tool{Name: "pay"}, func(ctx context.Context, call *server.ToolCall,
 		_ struct{}) (protocol.CallToolOutcome, error) {
@@ -153,9 +139,7 @@ func TestFlowsOfTwoPeople(t *testing.T) {
 			return server.Text("refunded"), nil
 		})
 	endpoint, err := serverhttp.New(srv, &serverhttp.Options{Authority: guard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	listening := httptest.NewServer(endpoint)
 	defer listening.Close()
 	subject := roundtriptest.Subject{TwoUsers: true,
@@ -164,9 +148,7 @@ func TestFlowsOfTwoPeople(t *testing.T) {
 				Subject: "ann" + user, Audience: resource, Scopes: []string{"pay"}})
 			transport, err := clienthttp.New(listening.URL, &clienthttp.Options{
 				Header: http.Header{"Authorization": {"Bearer " + token}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return transport
 		},
 	}

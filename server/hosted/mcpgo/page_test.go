@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func userOf(r *http.Request) (protocol.Principal, error) {
 func loggedIn(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	user, err := userOf(r) // by the cookie of your site
 	if err != nil {
-		http.Redirect(w, r, "/login", http.StatusSeeOther)
+		http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 	}
 	return user, err == nil
 }
