@@ -187,13 +187,7 @@ func addTool(s *server.Server, name string) {
 }
 
 var (
-	noError = testkit.NoError
-	wantIs  = testkit.WantIs
+	noError   = testkit.NoError
+	wantIs    = testkit.WantIs
+	wantEqual = testkit.WantEqual
 )
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}

@@ -52,8 +52,8 @@ func TestLegacyListen(t *testing.T) {
 		} else if _, err := c.CallTool(ctx, "greet", nil); err != nil {
 			t.Fatal(err)
 		}
-		wantEqual[client.ListenEvent](t, "event", <-events, client.ToolsChanged{})
-		wantEqual[client.ListenEvent](t, "event", <-events, client.ResourceUpdated{URI: "test://a"})
+		wantEqual(t, "event", <-events, client.ToolsChanged{})
+		wantEqual(t, "event", <-events, client.ResourceUpdated{URI: "test://a"})
 		cancel(enough)
 		wantIs(t, "error", <-over, enough)
 		wantEqual(t, "unsubscribed", s.params("resources/unsubscribe"), `{"uri":"test://a"}`)

@@ -250,7 +250,7 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 			func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress })
 		_, err := s.reach(t, way, opts).CallTool(ctx, "greet", nil)
 		noError(t, err)
-		wantEqual(t, "progress", <-progressed, 1)
+		wantEqual(t, "progress", <-progressed, 1.0)
 	})
 }
 

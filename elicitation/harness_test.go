@@ -287,7 +287,7 @@ func (r *rig) wantCounted(name string, want float64) {
 func (r *rig) settled() {
 	r.Helper()
 	wantEqual(r, "slots taken", r.Pending(), 0)
-	wantEqual(r, "pending", books(r.TB, r.registry)["pending"], 0)
+	wantEqual(r, "pending", books(r.TB, r.registry)["pending"], 0.0)
 }
 
 // The function refused checks an error's kind and the upstream's error.
@@ -357,13 +357,7 @@ func (r *rig) abandon(o elicitation.Origin, up elicitation.UpstreamKey) *elicita
 }
 
 var (
-	noError = testkit.NoError
-	wantIs  = testkit.WantIs
+	noError   = testkit.NoError
+	wantIs    = testkit.WantIs
+	wantEqual = testkit.WantEqual
 )
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}

@@ -47,7 +47,7 @@ func TestMetricNames(t *testing.T) {
 	h := families[slices.Index(got, "elicitation_duration_seconds histogram 1")].GetMetric()[0].
 		GetHistogram()
 	wantEqual(t, "upper bound of the histogram",
-		h.GetBucket()[len(h.GetBucket())-1].GetUpperBound(), 600)
+		h.GetBucket()[len(h.GetBucket())-1].GetUpperBound(), 600.0)
 }
 
 // Metrics of routers on one registry add up; on wrapped registries they stay apart.

@@ -439,7 +439,7 @@ func (w *wired) wantLogs(want []entry) (id string) {
 			}
 			got["request_id"] = "ID"
 		}
-		wantEqual[any](w, "the event of the entry", e.Message, got["event"])
+		wantEqual(w, "the event of the entry", e.Message, got["event"])
 		if i >= len(want) {
 			w.Errorf("log entry %d is one too many: %v", i, got)
 			continue

@@ -310,7 +310,7 @@ func TestAwaitRemembers(t *testing.T) {
 	first := h.call("t", "{}")
 	first.asks("why")
 	h.call("t", "{}", answers(`"why":{"action":"accept","content":{"reason":"now"}}`), first.state()).text("now")
-	wantEqual(t, "looked times", calls.Load(), 1)
+	wantEqual(t, "looked times", calls.Load(), int32(1))
 }
 
 // A function that itself waits is not held again, and learns when its request is released.
@@ -383,7 +383,7 @@ func TestAwaitIsWaiting(t *testing.T) {
 		}
 		start := time.Now()
 		h.call("t", "{}", answers(agreed), other.state()).asks("login")
-		wantEqual(t, "the second was held for", time.Since(start), 0)
+		wantEqual(t, "the second was held for", time.Since(start), time.Duration(0))
 		<-over
 		if got := told(); len(got) != 2 || got[1] {
 			t.Errorf("told %v", got)

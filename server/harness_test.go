@@ -254,14 +254,8 @@ var (
 	wantPart   = testkit.WantPart
 	wantIs     = testkit.WantIs
 	wantNoPart = testkit.WantNoPart
+	wantEqual  = testkit.WantEqual
 )
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
 
 type toolOutcome = protocol.CallToolOutcome
 

@@ -126,7 +126,7 @@ func TestConcurrentProgress(t *testing.T) {
 		}
 		last = p.Progress
 	}
-	wantEqual(t, "the last progress is", last, 99)
+	wantEqual(t, "the last progress is", last, 99.0)
 }
 
 func TestNothingFollowsTheResponse(t *testing.T) {

@@ -264,7 +264,7 @@ func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 	first.asks("n")
 	second = h.call("x", "", answers(`"n":{"action":"accept","content":{"n":2}}`), first.state())
 	second.text(`{"n":4}`)
-	wantEqual[any](t, "n", at(second.result, "structuredContent", "n"), 4.0)
+	wantEqual(t, "n", at(second.result, "structuredContent", "n"), 4.0)
 }
 
 // A result that is returned although ErrPending was ignored is dropped.

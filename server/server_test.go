@@ -57,7 +57,7 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 		replies = append(replies, send(h))
 	}
 	for _, r := range replies {
-		wantEqual[any](t, "name", at(r.result, "_meta", protocol.MetaServerInfo, "name"), "rondo")
+		wantEqual(t, "name", at(r.result, "_meta", protocol.MetaServerInfo, "name"), "rondo")
 	}
 	if at(replies[2].result, "_meta", "mine") != 1.0 || string(shared.Meta) != `{"mine":1}` {
 		t.Errorf("the author's _meta was not kept: %s, %s", replies[2].raw, shared.Meta)

@@ -212,7 +212,7 @@ func TestSessionNegotiation(t *testing.T) {
 			h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: "s",
 				Version: "2"}, Instructions: "ask"})
 			c := h.visit(protocol.Version(tc.want))
-			wantEqual(t, "version before initialize", c.session.Version(), "")
+			wantEqual(t, "version before initialize", c.session.Version(), protocol.Version(""))
 			r := c.initialize(tc.wanted, `{}`)
 			var result struct {
 				ProtocolVersion, Instructions string
@@ -370,7 +370,7 @@ func TestSessionMethods(t *testing.T) {
 					r := c.request(tc.method, tc.params)
 					got := string(r.Result)
 					if r.Error != nil {
-						got = fmt.Sprintf("code %d %s", r.Error.Code, r.Error.Data)
+						got = fmt.Sprintf("code %d %s", r.Error.Code, string(r.Error.Data))
 					}
 					if got != tc.want {
 						t.Errorf("%s %s:\ngot  %s\nwant %s", tc.method, tc.params, got, tc.want)

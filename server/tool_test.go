@@ -126,7 +126,7 @@ func TestInputTypes(t *testing.T) {
 	}
 	r := h.send(protocol.MethodListTools, "")
 	for _, tool := range r.result["tools"].([]any) {
-		wantEqual[any](t, fmt.Sprint(at(tool, "name")), at(tool, "inputSchema", "type"), "object")
+		wantEqual(t, fmt.Sprint(at(tool, "name")), at(tool, "inputSchema", "type"), "object")
 	}
 }
 

@@ -60,7 +60,7 @@ func TestAToolSaysNo(t *testing.T) {
 		roundtriptest.Flow{Name: "after a question", Request: tool(2), Answers: why,
 			Fails: "it is paid"},
 		roundtriptest.Flow{Name: "a value", Request: tool(3), Answers: why, Want: `{"number":3}`})
-	wantEqual(t, "failures were reported", failures.Load(), 0)
+	wantEqual(t, "failures were reported", failures.Load(), int32(0))
 	roundtriptest.Run(t, subject, roundtriptest.Flow{Name: "no tool",
 		Request: roundtriptest.Prompt("no", nil), Fails: "internal failure"})
 	if failures.Load() == 0 {

@@ -576,11 +576,7 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.ts.Client().Transport.RoundTrip(req)
 }
 
-var noError = testkit.NoError
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
+var (
+	noError   = testkit.NoError
+	wantEqual = testkit.WantEqual
+)

@@ -329,7 +329,10 @@ func (w wantedError) check(t testing.TB, err error) {
 	}
 }
 
-var check = testkit.NoError
+var (
+	check     = testkit.NoError
+	wantEqual = testkit.WantEqual
+)
 
 // errGaveUp ends the login of a user whose page leads nowhere.
 var errGaveUp = errors.New("the person gave up")
@@ -518,13 +521,6 @@ func otherPort(text string) string {
 	}
 	u.Host = u.Hostname() + ":1"
 	return u.String()
-}
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
 }
 
 var wantIs = testkit.WantIs

@@ -671,14 +671,8 @@ func openRawSession(t *testing.T, url, user string) (send func(body string) stri
 }
 
 var (
-	noError  = testkit.NoError
-	wantIs   = testkit.WantIs
-	wantPart = testkit.WantPart
+	noError   = testkit.NoError
+	wantIs    = testkit.WantIs
+	wantPart  = testkit.WantPart
+	wantEqual = testkit.WantEqual
 )
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}

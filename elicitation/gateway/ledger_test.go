@@ -231,7 +231,7 @@ func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 				connectUser(t, urls[i], "ann", client.Options{Era: protocol.Modern}, "ops_x")
 			}
 			question, state := askedBy(t, modernRaw(t, urls[0], "ann", "ops_x", "", ""))
-			wantEqual(t, "pending where it was asked", books[0].series(t)["elicitation_pending"], 1)
+			wantEqual(t, "pending where it was asked", books[0].series(t)["elicitation_pending"], 1.0)
 			want := `elicitation_completed_total{action="accept"}`
 			if late {
 				time.Sleep(1200 * time.Millisecond)

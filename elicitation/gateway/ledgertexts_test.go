@@ -142,7 +142,7 @@ func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 		}
 		for _, name := range []string{"elicitation_requests_total",
 			`elicitation_completed_total{action="accept"}`, "elicitation_duration_seconds"} {
-			wantEqual(t, name, books.series(t)[name], 1)
+			wantEqual(t, name, books.series(t)[name], 1.0)
 		}
 	})
 }

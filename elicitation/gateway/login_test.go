@@ -441,6 +441,6 @@ func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		p.wantShown(t, 1, 0)
-		wantEqual(t, "calls of the upstream", u.calls.Load(), 1)
+		wantEqual(t, "calls of the upstream", u.calls.Load(), int64(1))
 	})
 }

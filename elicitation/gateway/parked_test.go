@@ -177,5 +177,5 @@ func TestACallThatIsGivenUpLeavesItsConnectionToNobody(t *testing.T) {
 	}
 	time.Sleep(200 * time.Millisecond) // long enough to return the connection
 	wantText(t, c, "ops_x", "done")
-	wantEqual(t, "connections for the lists and two calls", opened.Load(), 3)
+	wantEqual(t, "connections for the lists and two calls", opened.Load(), int64(3))
 }

@@ -118,7 +118,7 @@ func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 			t.Fatalf("%d opened, %d closed", opened.Load(), closed.Load())
 		}
 		time.Sleep(6*time.Minute + time.Second)
-		wantEqual(t, "closed after 6 minutes", closed.Load(), 2) // the gateway's own stays
+		wantEqual(t, "closed after 6 minutes", closed.Load(), int64(2)) // the gateway's own stays
 		if err := g.Close(); err != nil || closed.Load() != 3 {
 			t.Errorf("%d are closed at the end: %v", closed.Load(), err)
 		}
@@ -183,7 +183,7 @@ func TestConnectionsOfOlderUpstreamsServeOneCallerEach(t *testing.T) {
 		wantText(t, c, "ops_deploy", deployed)
 		_ = c.Close()
 	}
-	wantEqual(t, "connections for the lists and each caller", opened.Load(), 3)
+	wantEqual(t, "connections for the lists and each caller", opened.Load(), int64(3))
 }
 
 func TestCredentialsDecideWhatIsShared(t *testing.T) {

@@ -79,7 +79,7 @@ func wantLost(t *testing.T, u *upstreamServer, at *replica, pending *client.Pend
 		(!busy || said.Code != protocol.CodeBusy) {
 		t.Errorf("got %q, %v, %v", textOf(result), next, err)
 	}
-	wantEqual(t, "calls of the upstream", u.calls.Load(), 1)
+	wantEqual(t, "calls of the upstream", u.calls.Load(), int64(1))
 }
 
 func TestACallWhoseOwnerStartedAgainIsRefused(t *testing.T) {
@@ -145,5 +145,5 @@ func TestALongStateReachesTheReplicaThatRunsTheCall(t *testing.T) {
 	if got != "deployed to "+long+": true" {
 		t.Errorf("got %d bytes: %.80q", len(got), got)
 	}
-	wantEqual(t, "calls of the upstream", u.calls.Load(), 1)
+	wantEqual(t, "calls of the upstream", u.calls.Load(), int64(1))
 }

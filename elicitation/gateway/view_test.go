@@ -145,7 +145,7 @@ func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 	for _, user := range []string{"ann", "ann", "bob", "ann"} {
 		wantEqual(t, user+" sees", toolNames(t, connectAs(t, url, 0, user)), "ops_one")
 	}
-	wantEqual(t, "connections opened for ann", ofAnn.Load(), 2)
+	wantEqual(t, "connections opened for ann", ofAnn.Load(), int64(2))
 }
 
 // The lists of a hundred users are not read in each call.

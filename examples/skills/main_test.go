@@ -274,7 +274,6 @@ func TestFrontmatterIsListedAsItWasRead(t *testing.T) {
 		"v:\n  a: 'it''s'\n  b:\n    c: \"d\"": `{"a":"it's","b":{"c":"d"}}`,
 		"v: >-\n  one\n  two\nw: x":            `"one two"`,
 		"v: a\nv: b":                           "",
-		"v: {1: a}":                            "",
 		"v: .inf":                              "",
 		"v: *nothing":                          "",
 		"name: y":                              "",

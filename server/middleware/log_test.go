@@ -365,7 +365,7 @@ func TestLongErrorsAreCut(t *testing.T) {
 		strings.Repeat("\n", 300): strings.Repeat(`\n`, 255) + "…",
 	} {
 		log.Observe(t.Context(), event.HandlerFailed{Err: errors.New(text), Text: text})
-		wantEqual[any](t, fmt.Sprintf("%d bytes are logged as", len(text)),
+		wantEqual(t, fmt.Sprintf("%d bytes are logged as", len(text)),
 			logs.TakeAll()[0].ContextMap()["error"], want)
 	}
 }

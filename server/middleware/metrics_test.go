@@ -207,7 +207,7 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 		noError(t, err)
 		m.Observe(context.Background(), event.HandlerPanicked{})
 	}
-	wantEqual(t, "two servers count panics", value(t, registry, "rondo_handler_panics_total"), 2)
+	wantEqual(t, "two servers count panics", value(t, registry, "rondo_handler_panics_total"), 2.0)
 }
 
 func TestMetricsNameTaken(t *testing.T) {

@@ -54,7 +54,7 @@ func TestTimeout(t *testing.T) {
 
 func spell(result protocol.Result, err error) string {
 	if e, ok := protocol.AsError(err); ok {
-		return fmt.Sprintf("%d %s %s", e.Code, e.Message, e.Data)
+		return fmt.Sprintf("%d %s %s", e.Code, e.Message, string(e.Data))
 	}
 	if err != nil {
 		return err.Error()

@@ -264,7 +264,7 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 		break
 	}
 	read(t, c.do(t.Context(), "DELETE", "")) // ends the first call
-	wantEqual(t, "effects after the end of the session", effects.Load(), 1)
+	wantEqual(t, "effects after the end of the session", effects.Load(), int32(1))
 }
 
 // readFirstID reads the empty event that begins a stream and returns its id.

@@ -519,7 +519,7 @@ func TestAForwardedRequestIsNotForwardedAgain(t *testing.T) {
 	got := read(t, f.forge("b", ticket, ofA, toolCall(1, "echo"), func([]string) {}))
 	wantStatus(t, "forwarded to who does not own it", got, 508)
 	wantPart(t, "the error", got.body, "already forwarded once")
-	wantEqual(t, "requests forwarded again", f.located.Load(), 0)
+	wantEqual(t, "requests forwarded again", f.located.Load(), int32(0))
 }
 
 func TestAHopFitsOneRequest(t *testing.T) {

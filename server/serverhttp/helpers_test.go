@@ -228,6 +228,7 @@ var (
 	wantPart   = testkit.WantPart
 	wantIs     = testkit.WantIs
 	wantNoPart = testkit.WantNoPart
+	wantEqual  = testkit.WantEqual
 )
 
 func wantStatus(t testing.TB, what string, got *reply, status int) {
@@ -250,13 +251,6 @@ func wantText(t testing.TB, what string, got *reply, text string) {
 	t.Helper()
 	wantRefusal(t, what, got, 200, 0)
 	wantPart(t, what, got.body, fmt.Sprintf(`"text":%q`, text))
-}
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
 }
 
 type (

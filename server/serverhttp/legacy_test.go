@@ -459,7 +459,7 @@ func ids(t testing.TB, body string) []string {
 	}
 	var list []string
 	for _, r := range all {
-		list = append(list, fmt.Sprintf("%s:%d", r.ID, r.Error.Code))
+		list = append(list, fmt.Sprintf("%s:%d", string(r.ID), r.Error.Code))
 	}
 	slices.Sort(list)
 	return list

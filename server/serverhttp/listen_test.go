@@ -333,7 +333,7 @@ func TestNoSubscriptions(t *testing.T) {
 	for _, method := range []string{protocol.MethodSubscribe, protocol.MethodUnsubscribe} {
 		got := read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+
 			`","params":{"uri":"test://a"}}`))
-		wantEqual(t, method, got.code(), protocol.CodeMethodNotFound)
+		wantEqual(t, method, got.code(), int64(protocol.CodeMethodNotFound))
 	}
 	srv.ResourceUpdated("test://a")
 	f := c.listen("")

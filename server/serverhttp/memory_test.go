@@ -229,7 +229,7 @@ func TestManyIdleSessions(t *testing.T) {
 		}
 		<-time.After(timeout / 20)
 	}
-	wantEqual(t, "bytes of events are kept for no session", serverhttp.EventBytes(h), 0)
+	wantEqual(t, "bytes of events are kept for no session", serverhttp.EventBytes(h), int64(0))
 	ts.Client().CloseIdleConnections()
 	left := int64(inUse()) - int64(before)
 	t.Logf("after they have expired: %d bytes, %d goroutines more", left,

@@ -184,7 +184,7 @@ func TestEvicted(t *testing.T) {
 				t.Errorf("%d bytes are kept, want at most %d", used, 10*size)
 			}
 			wantStatus(t, "DELETE", read(t, c.do(t.Context(), "DELETE", "")), 204)
-			wantEqual(t, "bytes are kept without a session", serverhttp.EventBytes(h), 0)
+			wantEqual(t, "bytes are kept without a session", serverhttp.EventBytes(h), int64(0))
 		})
 	}
 	select {

@@ -91,7 +91,7 @@ func TestIdleTimeout(t *testing.T) {
 		cancel()
 		time.Sleep(61 * time.Minute)
 		wantEqual(t, "sessions are open", serverhttp.Sessions(h), 0)
-		wantEqual(t, "bytes are kept", serverhttp.EventBytes(h), 0)
+		wantEqual(t, "bytes are kept", serverhttp.EventBytes(h), int64(0))
 	})
 }
 
@@ -106,7 +106,7 @@ func TestEventsAge(t *testing.T) {
 			t.Error("nothing is kept")
 		}
 		time.Sleep(6 * time.Minute)
-		wantEqual(t, "bytes are kept", serverhttp.EventBytes(h), 0)
+		wantEqual(t, "bytes are kept", serverhttp.EventBytes(h), int64(0))
 		wantEqual(t, "sessions", serverhttp.Sessions(h), 1)
 		noError(t, h.Shutdown(t.Context()))
 	})

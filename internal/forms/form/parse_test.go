@@ -231,11 +231,7 @@ func TestSpecificationExamples(t *testing.T) {
 	}
 }
 
-var noError = testkit.NoError
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
+var (
+	noError   = testkit.NoError
+	wantEqual = testkit.WantEqual
+)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 const anonymous, local = "", "local"
@@ -64,11 +65,11 @@ func TestUnitsComeBack(t *testing.T) {
 		t.Fatalf("take: refused by %q", limit)
 	}
 	p.Give("alice", 3)
-	wantEqual(t, "used by alice", p.UsedBy("alice"), 1)
+	wantEqual(t, "used by alice", p.UsedBy("alice"), int64(1))
 	wantEqual(t, "taking 4 more is refused by", p.Take("alice", 4), quota.Share)
-	wantEqual(t, "in use after a refused request", p.Used(), 1)
+	wantEqual(t, "in use after a refused request", p.Used(), int64(1))
 	p.Give("alice", 1)
-	wantEqual(t, "in use", p.Used(), 0)
+	wantEqual(t, "in use", p.Used(), int64(0))
 }
 
 func TestForcedUnitsHoldOthersOff(t *testing.T) {
@@ -115,9 +116,4 @@ func TestUnitsThatComeAtTheEndAreNotLost(t *testing.T) {
 	}
 }
 
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
+var wantEqual = testkit.WantEqual

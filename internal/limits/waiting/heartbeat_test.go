@@ -78,13 +78,13 @@ func TestWhatARunRepeatsIsNotSentAgain(t *testing.T) {
 func TestHeartbeatKeepsTheTotal(t *testing.T) {
 	var s waiting.ProgressSequence
 	_, total, _ := s.Beat()
-	wantEqual(t, "total before the author named one", total, 0)
+	wantEqual(t, "total before the author named one", total, 0.0)
 	s.Report(1, 3)
 	_, total, _ = s.Beat()
-	wantEqual(t, "total", total, 3)
+	wantEqual(t, "total", total, 3.0)
 	s.Report(3, 3)
 	_, total, _ = s.Beat()
-	wantEqual(t, "total beside a larger value", total, 0)
+	wantEqual(t, "total beside a larger value", total, 0.0)
 }
 
 func TestNoHeartbeatAboveTheLargestNumber(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 // record returns a context with a watch, and the watch's events.
@@ -127,9 +128,4 @@ func TestAPanicOfOneListenerKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
+var wantEqual = testkit.WantEqual

@@ -153,7 +153,7 @@ func RawOf(response *protocol.Response, err error) string {
 		return "error: " + err.Error()
 	}
 	if e := response.Error; e != nil {
-		return strings.TrimSpace(fmt.Sprintf("%d %s %s", e.Code, e.Message, e.Data))
+		return strings.TrimSpace(fmt.Sprintf("%d %s %s", e.Code, e.Message, string(e.Data)))
 	}
 	return string(response.Result)
 }

@@ -6,6 +6,14 @@ import (
 	"testing"
 )
 
+// WantEqual checks that got equals want, and has its type.
+func WantEqual(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
 // WantIs checks that err is, or wraps, want.
 func WantIs(t testing.TB, what string, err, want error) {
 	t.Helper()

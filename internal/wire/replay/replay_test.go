@@ -17,16 +17,10 @@ import (
 )
 
 var (
-	noError = testkit.NoError
-	wantIs  = testkit.WantIs
+	noError   = testkit.NoError
+	wantIs    = testkit.WantIs
+	wantEqual = testkit.WantEqual
 )
-
-func wantEqual[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
@@ -112,7 +106,7 @@ func TestALogKeepsItsBound(t *testing.T) {
 		t.Errorf("got %d events, want the last 10 or more", len(got))
 	}
 	log.End()
-	wantEqual(t, "bytes kept after the end", log.used(), 0)
+	wantEqual(t, "bytes kept after the end", log.used(), int64(0))
 	if err := log.say("late"); err == nil {
 		t.Error("something is said after the end")
 	}
@@ -278,7 +272,7 @@ func TestAStreamThatHasEndedIsForgottenAfterAWhile(t *testing.T) {
 		r.Detach()
 		wantIs(t, "resuming afterwards", log.Resume("t-1-0", replay.NewReader()),
 			replay.ErrUnknownEvent)
-		wantEqual(t, "bytes kept", log.used(), 0)
+		wantEqual(t, "bytes kept", log.used(), int64(0))
 	})
 }
 
@@ -297,7 +291,7 @@ func TestAStreamThatNobodyReadsIsForgottenWhenDue(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		wantEqual(t, "bytes kept", log.used(), 0)
+		wantEqual(t, "bytes kept", log.used(), int64(0))
 		wantIs(t, "resuming afterwards", log.Resume("t-1-0", replay.NewReader()),
 			replay.ErrUnknownEvent)
 	})
