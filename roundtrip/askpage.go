@@ -34,11 +34,6 @@ type pageMark struct {
 	Lacks  bool      `json:"lacks,omitempty"` // the client declares neither forms nor links
 }
 
-func (r *run) findPageMarkLocked(key string) (mark pageMark, found bool) {
-	err := json.Unmarshal(r.findMemoLocked(pageKey(key)), &mark)
-	return mark, err == nil
-}
-
 func (r *run) dropMemoLocked(key string) {
 	r.memos = slices.DeleteFunc(slices.Clone(r.memos),
 		func(m claims.Memo) bool { return m.Key == key })
@@ -51,8 +46,9 @@ func (r *run) openOnPage(ctx context.Context, q *Question, way event.Way) (*open
 		return nil, err
 	}
 	hidden := r.isHidden(q)
+	var mark pageMark
 	r.mu.Lock()
-	mark, found := r.findPageMarkLocked(q.key)
+	found := json.Unmarshal(r.findMemoLocked(pageKey(q.key)), &mark) == nil
 	r.mu.Unlock()
 	var reply *PageReply
 	if found && mark.Digest == digest {

@@ -135,7 +135,7 @@ func askQuestion(ctx context.Context, one *inquiry) error {
 	if missing, err := r.collectAnswer(one); err != nil || !missing {
 		return err
 	}
-	if r.ladder != nil || one.question.ways != 0 {
+	if r.ladder != nil || one.question.ways != nil {
 		if over, err := r.askOnPage(ctx, one); over {
 			return err
 		}

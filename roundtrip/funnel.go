@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -56,7 +57,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	}
 	f := &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}
 	if opts.Page != nil {
-		f.pages = newPageNotes(opts.RoundTTL)
+		f.pages = &pageNotes{notes: recent.New[[32]byte, pageNote](maxPageNotes, opts.RoundTTL)}
 	}
 	return f, nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
@@ -27,24 +26,20 @@ import (
 // Reply.Unsolicited too, if the host accepts unsolicited answers.
 func OnlyBy(ways ...event.Way) QuestionOption {
 	return questionOption(func(q *Question) {
-		q.ways = noWay
+		q.ways = append([]event.Way{}, ways...)
 		for _, w := range ways {
-			if !slices.Contains(allWays[:], w) {
+			if !slices.Contains(allWays, w) {
 				q.err = fmt.Errorf("question %q: OnlyBy(%q): no such way", q.key, w)
-				return
 			}
-			q.ways |= setOf(w)
 		}
 	})
 }
 
-type wayset uint8 // zero: all
+var allWays = []event.Way{words.WayForm, words.WayLink, words.WayText, words.WayTask}
 
-const noWay wayset = 1
-
-var allWays = [...]event.Way{words.WayForm, words.WayLink, words.WayText, words.WayTask}
-
-func setOf(way event.Way) wayset { return noWay << (1 + slices.Index(allWays[:], way)) }
+func (q *Question) allows(way event.Way) bool {
+	return q.ways == nil || slices.Contains(q.ways, way)
+}
 
 const (
 	// maxLinkShown bounds calls in a row that get the same link in text, as models may not show it.
@@ -100,10 +95,6 @@ type pageNote struct {
 	asked int      // forms in a row without a response
 	links [32]byte // digest of the last ones given in text
 	shown int      // calls in a row that got them
-}
-
-func newPageNotes(ttl time.Duration) *pageNotes {
-	return &pageNotes{notes: recent.New[[32]byte, pageNote](maxPageNotes, ttl)}
 }
 
 func (n *pageNotes) changeNote(call [32]byte, change func(*pageNote)) (note pageNote) {
@@ -224,8 +215,7 @@ func (r *run) wayOf(q *Question) event.Way {
 		return words.WayForm
 	}
 	canAsk := func(way event.Way, request protocol.InputRequest) bool {
-		return (q.ways == 0 || q.ways&setOf(way) != 0) &&
-			(request == nil || r.askingMode().checkAskable(&r.questioner, request) == nil)
+		return q.allows(way) && (request == nil || r.askingMode().checkAskable(&r.questioner, request) == nil)
 	}
 	inTask, link := r.taskRun() != nil, q.key+linkSuffix
 	switch usable := r.canUsePage(); {

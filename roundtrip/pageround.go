@@ -379,7 +379,7 @@ func (r responder) settleRound(d *draft, asks *protocol.InputRequiredResult) (sh
 	for _, q := range d.questions {
 		open := r.ladder.findOpen(q.key)
 		if open == nil {
-			if q.ways != 0 && r.wayOf(&q) != words.WayForm {
+			if q.ways != nil && r.wayOf(&q) != words.WayForm {
 				return nil, nil, nil, noWayEnding()
 			}
 			shown.questions = append(shown.questions, q)
@@ -546,8 +546,4 @@ func (r responder) keepLater(ctx context.Context, c *claims.Claims) {
 func noteKept(ctx context.Context, c *claims.Claims) {
 	page := waiting.PageOf(ctx)
 	page.Kept, page.State = c.Expires, c.State
-}
-
-func (d *draft) limitsWays() bool {
-	return slices.ContainsFunc(d.questions, func(q Question) bool { return q.ways != 0 })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A Question is one thing to ask, under a key that identifies its answer. Build it with [Elicit],
@@ -24,7 +25,7 @@ type Question struct {
 	reworded  bool        // flow style: changed wording is the same question
 	fixed     bool        // flow style: another question under the key ends the flow
 	optional  bool        // flow style: the handler can do without an answer
-	ways      wayset      // zero: all
+	ways      []event.Way // nil: all
 	mark      claims.Mark // flow style: identifies this question
 	err       error       // reported by the funnel
 }

@@ -39,7 +39,8 @@ func (r responder) askDraft(ctx context.Context, d *draft,
 			"that was asked with", key))
 	}
 	var inWords []openQuestion
-	if r.ladder != nil || d.limitsWays() {
+	if r.ladder != nil ||
+		slices.ContainsFunc(d.questions, func(q Question) bool { return q.ways != nil }) {
 		var end *ending
 		if d, asks, inWords, end = r.settleRound(d, asks); end != nil {
 			return r.endInsteadOfAsking(ctx, end)

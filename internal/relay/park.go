@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -208,7 +209,8 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 		t := time.AfterFunc(p.time, func() { cancel(ErrExpired) })
 		stop = func() { t.Stop() }
 	}
-	parked := newParked(call.Principal, cancel)
+	parked := &Parked{id: rand.Text(), principal: call.Principal, cancel: cancel,
+		shown: map[string]*question{}}
 	p.mu.Lock()
 	p.calls[parked.id] = parked
 	p.mu.Unlock()

@@ -3,7 +3,6 @@ package relay
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strconv"
@@ -84,11 +83,6 @@ type question struct {
 	request protocol.InputRequest
 	answer  chan Answer // has room for one
 	written func()      // called when the question was sent
-}
-
-func newParked(principal protocol.Principal, cancel context.CancelCauseFunc) *Parked {
-	return &Parked{id: rand.Text(), principal: principal, cancel: cancel,
-		shown: map[string]*question{}}
 }
 
 // ErrForeignLeg refuses a request that does not continue the call: an old round, or other answers.

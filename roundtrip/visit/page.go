@@ -149,49 +149,32 @@ func (p *Page[Q, A]) linkTo(id string) string {
 	return p.url.String() + "?" + url.Values{"visit": {id}}.Encode()
 }
 
-// A refusal is a text in place of the author's page; empty if the page is shown.
-type refusal string
-
-const (
-	refuseMethod refusal = "This page is opened by a link."
-	refuseHost   refusal = "Open the link with the address that it was shown with."
-	refuseOrigin refusal = "This was not sent by the page itself. Open the link once more and use " +
-		"its form."
-	refuseStranger refusal = "This link is not for you, or not any more. If it came to you from " +
-		"another person, leave it: what you enter would be theirs. If it is yours, log in as the " +
-		"one who was asked, or call again what led to it."
-	refuseOver refusal = "This link is over: it was finished already, or refused where it was " +
-		"shown. You can close this page."
-	refuseLate refusal = "The time of this link is over. Nothing was changed; call again what led " +
-		"to it."
-	refuseSize  refusal = "That is too much for this page."
-	refuseToken refusal = "This form is of another browser or login, or cookies are off. Nothing " +
-		"was changed; open the link once more."
-	refuseStore refusal = "The server is busy. Nothing was changed; try again in a moment."
-)
-
-// describe returns the HTTP status of the page and the event's How.
-func (r refusal) describe() (status int, how string) {
-	switch r {
-	case refuseMethod:
-		return http.StatusMethodNotAllowed, "method"
-	case refuseStranger:
-		return http.StatusNotFound, "stranger"
-	case refuseOver:
-		return http.StatusGone, "over"
-	case refuseLate:
-		return http.StatusGone, "late"
-	case refuseSize:
-		return http.StatusRequestEntityTooLarge, "size"
-	case refuseStore:
-		return http.StatusServiceUnavailable, "store"
-	case refuseHost:
-		return http.StatusForbidden, "host"
-	case refuseOrigin:
-		return http.StatusForbidden, "origin"
-	}
-	return http.StatusForbidden, "token"
+// A refusal is shown in place of the author's page.
+type refusal struct {
+	status    int    // of HTTP
+	how, text string // how is the event's
 }
+
+var (
+	refuseMethod = &refusal{http.StatusMethodNotAllowed, "method", "This page is opened by a link."}
+	refuseHost   = &refusal{http.StatusForbidden, "host", "Open the link with the address that it " +
+		"was shown with."}
+	refuseOrigin = &refusal{http.StatusForbidden, "origin", "This was not sent by the page itself. " +
+		"Open the link once more and use its form."}
+	refuseStranger = &refusal{http.StatusNotFound, "stranger", "This link is not for you, or not " +
+		"any more. If it came to you from another person, leave it: what you enter would be " +
+		"theirs. If it is yours, log in as the one who was asked, or call again what led to it."}
+	refuseOver = &refusal{http.StatusGone, "over", "This link is over: it was finished already, or " +
+		"refused where it was shown. You can close this page."}
+	refuseLate = &refusal{http.StatusGone, "late", "The time of this link is over. Nothing was " +
+		"changed; call again what led to it."}
+	refuseSize = &refusal{http.StatusRequestEntityTooLarge, "size", "That is too much for this " +
+		"page."}
+	refuseToken = &refusal{http.StatusForbidden, "token", "This form is of another browser or " +
+		"login, or cookies are off. Nothing was changed; open the link once more."}
+	refuseStore = &refusal{http.StatusServiceUnavailable, "store", "The server is busy. Nothing " +
+		"was changed; try again in a moment."}
+)
 
 // ServeHTTP serves the page, or a short text if it refuses the browser.
 func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -204,13 +187,13 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &Visit[Q, A]{page: p, id: r.URL.Query().Get("visit"), post: r.Method == http.MethodPost,
 		addr: r.RemoteAddr}
 	refused := p.checkRequest(r)
-	if refused == "" {
+	if refused == nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
 		var known bool
 		if v.Visitor, known = p.opts.Visitor(w, r); !known {
 			return
 		}
-		if refused = p.open(w, r, v); refused == "" {
+		if refused = p.open(w, r, v); refused == nil {
 			if !v.post {
 				v.reportServed(r.Context(), "shown")
 			}
@@ -221,13 +204,12 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused == refuseMethod {
 		h.Set("Allow", "GET, HEAD, POST")
 	}
-	status, how := refused.describe()
-	v.reportServed(r.Context(), how)
-	http.Error(w, string(refused), status)
+	v.reportServed(r.Context(), refused.how)
+	http.Error(w, refused.text, refused.status)
 }
 
 // checkRequest refuses requests that no browser on the page sends.
-func (p *Page[Q, A]) checkRequest(r *http.Request) refusal {
+func (p *Page[Q, A]) checkRequest(r *http.Request) *refusal {
 	switch {
 	case p.url.Scheme == "http" && r.Host != p.url.Host: // another name of this machine
 		return refuseHost
@@ -237,11 +219,11 @@ func (p *Page[Q, A]) checkRequest(r *http.Request) refusal {
 	case r.Header.Get("Origin") != p.url.Scheme+"://"+p.url.Host:
 		return refuseOrigin
 	}
-	return ""
+	return nil
 }
 
 // open reads the request's visit if it is open and belongs to its visitor.
-func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
+func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) *refusal {
 	var err error
 	v.row, err = p.get(r.Context(), rowAsked, v.id)
 	switch {
@@ -266,7 +248,7 @@ func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]
 }
 
 // checkToken checks a POST's token, or makes a form's token. The cookie binds it to one browser.
-func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
+func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) *refusal {
 	var browser string
 	if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) == len(rand.Text()) {
 		browser = cookie.Value
@@ -282,7 +264,7 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 		if err != nil || browser == "" || string(plain) != bound() {
 			return refuseToken
 		}
-		return ""
+		return nil
 	}
 	if browser == "" {
 		browser = rand.Text()
@@ -294,7 +276,7 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 	if v.Token, err = p.ring.Seal(r.Context(), []byte(bound())); err != nil {
 		return refuseStore
 	}
-	return ""
+	return nil
 }
 
 // LocalVisitor is a Visitor for a stdio server's own loopback listener: callers, and local browsers

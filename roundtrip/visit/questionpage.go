@@ -68,7 +68,7 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 		shown, err = htmlform.New(parsed, r.PostForm)
 	}
 	if err != nil { // of a version that supported other forms
-		http.Error(w, string(refuseStranger), http.StatusNotFound)
+		http.Error(w, refuseStranger.text, refuseStranger.status)
 		return
 	}
 	view := &QuestionView{Server: htmlform.Text(p.opts.Server, maxName),
@@ -83,11 +83,11 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 		case err == nil:
 			view.Done = answer.action
 		case errors.Is(err, ErrOver):
-			v.reportServed(r.Context(), "over")
-			http.Error(w, string(refuseOver), http.StatusGone)
+			v.reportServed(r.Context(), refuseOver.how)
+			http.Error(w, refuseOver.text, refuseOver.status)
 			return
 		default:
-			shown.Fault, status = string(refuseStore), http.StatusServiceUnavailable
+			shown.Fault, status = refuseStore.text, refuseStore.status
 		}
 	}
 	fields := formView{shown, TokenField, v.Token}

@@ -49,8 +49,3 @@ func KeepHeaders(next http.Handler, names ...string) http.Handler {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), headersKey{}, kept)))
 	})
 }
-
-func headersFrom(ctx context.Context) http.Header {
-	kept, _ := ctx.Value(headersKey{}).(http.Header)
-	return kept
-}

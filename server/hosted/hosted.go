@@ -111,7 +111,8 @@ func New(source Source, opts *Options) (*Server, error) {
 	if h.front, err = server.New(&with); err != nil {
 		return nil, fmt.Errorf("hosted: %w", err)
 	}
-	h.sessions = newSessionTable(h)
+	h.sessions = &sessionTable{host: h, max: cmp.Or(h.opts.MaxSessions, defaultMaxSessions),
+		kept: map[any]*keptSession{}}
 	h.life, h.end = context.WithCancel(context.Background())
 	h.park = relay.NewPark(relay.Limits{Place: "server"})
 	return h, nil

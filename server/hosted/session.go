@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -53,7 +54,8 @@ func newCaller() *Caller { return &Caller{SessionID: rand.Text()} }
 
 // callerOf returns the sender of a request, without a session.
 func callerOf(ctx context.Context, req *server.Request) *Caller {
-	c := &Caller{Principal: req.Principal, Header: headersFrom(ctx), Version: req.Version}
+	header, _ := ctx.Value(headersKey{}).(http.Header)
+	c := &Caller{Principal: req.Principal, Header: header, Version: req.Version}
 	if info := req.Meta.ClientInfo; info != nil {
 		c.Client = *info
 	}

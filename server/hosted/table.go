@@ -1,7 +1,6 @@
 package hosted
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -53,11 +52,6 @@ type keptSession struct {
 	idle     *time.Timer
 	dropped  bool        // to be closed by the last user
 	unwatch  func() bool // stops watching the client's session, with which it ends; may be nil
-}
-
-func newSessionTable(h *Server) *sessionTable {
-	return &sessionTable{host: h, max: cmp.Or(h.opts.MaxSessions, defaultMaxSessions),
-		kept: map[any]*keptSession{}}
 }
 
 // sessionFor returns the session for a request, and the function that releases it.
