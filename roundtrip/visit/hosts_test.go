@@ -129,7 +129,7 @@ func openReplica(t *testing.T, transport string, handle handler,
 	url, mux := listen(t)
 	h := &hall{ways: map[string]int{}, address: cmp.Or(address, url+"/page")}
 	visitor := cookieLogin
-	if transport == "stdio" {
+	if transport != "HTTP" {
 		visitor = visit.LocalVisitor
 	}
 	opts := &visit.QuestionOptions{Options: visit.Options{Visitor: visitor}}
@@ -140,7 +140,7 @@ func openReplica(t *testing.T, transport string, handle handler,
 	noError(t, err)
 	mux.Handle("/page", page)
 	round := roundtrip.Options{Page: page, HumanTimeout: 300 * time.Millisecond,
-		Sealer: servertest.NewKeyring("k")}
+		Sealer: servertest.NewKeyring("k"), MinHumanTime: 400 * time.Millisecond}
 	for _, change := range tune {
 		change(&round)
 	}
@@ -166,6 +166,11 @@ func openReplica(t *testing.T, transport string, handle handler,
 			})
 			return client.NewStream(r, w, nil)
 		}
+	}
+	if transport == "in process" {
+		h.connect = func(*testing.T) protocol.LegacyPeer { return inProcess{Server: srv} }
+	}
+	if transport != "HTTP" {
 		h.browser = func() *browser { return newBrowser(t, "", "") }
 		return h
 	}
@@ -184,6 +189,15 @@ func openReplica(t *testing.T, transport string, handle handler,
 	h.browser = func() *browser { return newBrowser(t, url, "ann") }
 	return h
 }
+
+// inProcess is a server as the peer of a client without sessions.
+type (
+	inProcess struct {
+		*server.Server
+		noSessions
+	}
+	noSessions struct{ protocol.LegacyPeer }
+)
 
 // enter answers the question behind a link, or declines it if target is empty.
 func (b *browser) enter(link, target string) {
@@ -319,9 +333,12 @@ func TestThePersonIsReachedInEveryHost(t *testing.T) {
 		}
 	})
 	for _, host := range hosts {
-		for _, transport := range []string{"HTTP", "stdio"} {
+		for _, transport := range []string{"HTTP", "stdio", "in process"} {
 			for style := range handlers {
 				for name, era := range eras {
+					if transport == "in process" && era == protocol.Legacy {
+						continue
+					}
 					t.Run(host.name+"/"+transport+"/"+style+"/"+name, func(t *testing.T) {
 						t.Parallel()
 						h := openHall(t, transport, handlers[style], nil)

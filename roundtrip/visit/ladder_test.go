@@ -106,6 +106,9 @@ func TestANewLinkIsShown(t *testing.T) {
 					h.browser().enter(h.wantLink(t, mute, "", era), "prod")
 					other.want(t, mute, "", era, "deployed to prod")
 				}
+				if n := other.ways["text"]; n != 12 { // it knows the way from the state alone
+					t.Errorf("%d answers by text", n)
+				}
 			})
 		}
 	}
