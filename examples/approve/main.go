@@ -65,7 +65,7 @@ func run(ctx context.Context, p *person) error {
 		return err
 	}
 	page, err := visit.NewQuestions("http://"+listener.Addr().String()+"/approve",
-		&visit.QuestionOptions{Options: visit.Options{Visitor: visit.LocalVisitor}})
+		&visit.QuestionOptions{Options: visit.Options{Visitor: visit.LocalVisitor}, Server: "The bank"})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
@@ -157,6 +158,7 @@ type refusal struct {
 
 var (
 	refuseMethod = &refusal{http.StatusMethodNotAllowed, "method", "This page is opened by a link."}
+	refuseRemote = &refusal{http.StatusForbidden, "", "This page is for browsers on this machine."}
 	refuseHost   = &refusal{http.StatusForbidden, "host", "Open the link with the address that it " +
 		"was shown with."}
 	refuseOrigin = &refusal{http.StatusForbidden, "origin", "This was not sent by the page itself. " +
@@ -168,8 +170,7 @@ var (
 		"refused where it was shown. You can close this page."}
 	refuseLate = &refusal{http.StatusGone, "late", "The time of this link is over. Nothing was " +
 		"changed; call again what led to it."}
-	refuseSize = &refusal{http.StatusRequestEntityTooLarge, "size", "That is too much for this " +
-		"page."}
+	refuseSize  = &refusal{http.StatusRequestEntityTooLarge, "size", "That is too much for this page."}
 	refuseToken = &refusal{http.StatusForbidden, "token", "This form is of another browser or " +
 		"login, or cookies are off. Nothing was changed; open the link once more."}
 	refuseStore = &refusal{http.StatusServiceUnavailable, "store", "The server is busy. Nothing " +
@@ -205,7 +206,15 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Allow", "GET, HEAD, POST")
 	}
 	v.reportServed(r.Context(), refused.how)
-	http.Error(w, refused.text, refused.status)
+	refused.write(w)
+}
+
+// write shows the refusal as a page, which phones show in a readable size.
+func (r *refusal) write(w http.ResponseWriter) {
+	head, rest, _ := strings.Cut(r.text, ". ")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(r.status)
+	_, _ = fmt.Fprintf(w, refusalHTML, head, rest)
 }
 
 // checkRequest refuses requests that no browser on the page sends.
@@ -283,7 +292,7 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 // with the link, are [protocol.LocalPrincipal]. It refuses remote and proxied requests.
 func LocalVisitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	if rules.RefusePeer(r.RemoteAddr, r.Header) != "" {
-		http.Error(w, "This page is for browsers on this machine.", http.StatusForbidden)
+		refuseRemote.write(w)
 		return protocol.Principal{}, false
 	}
 	return protocol.LocalPrincipal(), true

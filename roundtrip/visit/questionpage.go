@@ -18,6 +18,9 @@ import (
 //go:embed question.html
 var questionHTML string
 
+//go:embed refusal.html
+var refusalHTML string
+
 //go:embed question.css
 var questionCSS string
 
@@ -44,7 +47,7 @@ type QuestionView struct {
 
 type formView struct {
 	*htmlform.Form
-	TokenField, Token string
+	TokenField, Token, Visit string
 }
 
 func (v formView) Faulty() (list []htmlform.Field) {
@@ -68,7 +71,7 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 		shown, err = htmlform.New(parsed, r.PostForm)
 	}
 	if err != nil { // of a version that supported other forms
-		http.Error(w, refuseStranger.text, refuseStranger.status)
+		refuseStranger.write(w)
 		return
 	}
 	view := &QuestionView{Server: htmlform.Text(p.opts.Server, maxName),
@@ -84,13 +87,13 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 			view.Done = answer.action
 		case errors.Is(err, ErrOver):
 			v.reportServed(r.Context(), refuseOver.how)
-			http.Error(w, refuseOver.text, refuseOver.status)
+			refuseOver.write(w)
 			return
 		default:
 			shown.Fault, status = refuseStore.text, refuseStore.status
 		}
 	}
-	fields := formView{shown, TokenField, v.Token}
+	fields := formView{shown, TokenField, v.Token, v.id}
 	view.Invalid = shown.Fault != "" || len(fields.Faulty()) > 0
 	if view.Invalid && status == http.StatusOK {
 		status = http.StatusUnprocessableEntity

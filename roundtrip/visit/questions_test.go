@@ -286,8 +286,9 @@ func TestInvalidAnswersAreCorrected(t *testing.T) {
 	ann := newBrowser(t, d.url, "ann")
 	_, page := ann.send("GET", link, nil, nil)
 	fields, _ := testkit.ReadHTMLForm(page)
-	want(t, page, `<html lang="en">`, "<title>Question from Deployer</title>", "<h1>", "Deploy it?",
-		"deploy", `<label for="f1"><span dir="auto">Why</span> <span class="required">(required)`,
+	want(t, page, `<html lang="en">`, `action="?visit=`, // without the fragment of an error's link
+		"<title>Question from Deployer</title>", "<h1>", "Deploy it?", "deploy",
+		`<label for="f1"><span dir="auto">Why</span> <span class="required">(required)`,
 		`aria-describedby="f1-help"`, `id="f1-help" dir="auto">In a word. (at least 1 character)`,
 		`type="number" value="2"`, ` required`, "formnovalidate", "<legend>")
 	fields.Set("action", "accept")
@@ -348,6 +349,9 @@ func TestHostileTextsStayText(t *testing.T) {
 		ann := newBrowser(t, d.url, "ann")
 		_, page := ann.send("GET", link, nil, nil)
 		fields, _ := testkit.ReadHTMLForm(page)
+		if got := fields.Get("field." + hostile); got != "" {
+			t.Errorf("a default that reads otherwise than it is sent: %q", got)
+		}
 		fields.Set("action", "accept")
 		fields.Set("field.n", hostile)
 		_, again := ann.send("POST", link, fields, nil)

@@ -155,7 +155,7 @@ func TestLinksOfOthers(t *testing.T) {
 		{"no query", "GET", link + "%zz", ann, nil, 404, stranger, "stranger"},
 		{"a foreign origin", "POST", link, ann, func(r *http.Request) {
 			r.Header.Set("Origin", "http://evil.example")
-		}, 403, "This was not sent by the page itself. Open the link once more and use its form.\n",
+		}, 403, "<h1>This was not sent by the page itself</h1>\n<p>Open the link once more and use its form.</p>",
 			"origin"},
 		{"no origin", "POST", link, ann, func(r *http.Request) { r.Header.Del("Origin") }, 403, "", "origin"},
 		{"an origin that is null", "POST", link, ann, func(r *http.Request) {
@@ -179,7 +179,7 @@ func TestLinksOfOthers(t *testing.T) {
 		{"a preview", "HEAD", link, ann, nil, 200, "", "shown"},
 	} {
 		status, text := tc.from.send(tc.method, tc.link, fields, tc.change)
-		if status != tc.status || tc.text != "" && text != tc.text {
+		if status != tc.status || !strings.Contains(text, tc.text) {
 			t.Errorf("%s: %d %q, want %d %q", tc.name, status, text, tc.status, tc.text)
 		}
 		if seen := s.lastSeen(); tc.how != "" && (seen.How != tc.how || seen.RemoteAddr == "" ||

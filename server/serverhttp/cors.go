@@ -41,11 +41,6 @@ func (h *Handler) addCORS(response, request http.Header) (listed bool) {
 	return true
 }
 
-// isPreflight detects a preflight (Fetch standard, "CORS-preflight request").
-func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && len(r.Header["Access-Control-Request-Method"]) == 1
-}
-
 // answerPreflight answers a listed origin's preflight before authentication, because browsers send
 // no credentials with it. The response is the same for every caller.
 func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {

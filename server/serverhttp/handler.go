@@ -101,7 +101,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rw.refuseRequest(f)
 		return
 	}
-	if listed && isPreflight(r) {
+	if listed && r.Method == http.MethodOptions &&
+		len(r.Header["Access-Control-Request-Method"]) == 1 { // Fetch standard, "CORS-preflight request"
 		h.answerPreflight(w, r)
 		return
 	}

@@ -131,7 +131,8 @@ func (f *Field) fill(given url.Values) {
 	if len(given) == 0 && f.Default != nil {
 		values = readTexts(f.Default)
 	}
-	if len(values) > 0 {
+	// A default that does not read as it would be sent is left out.
+	if len(values) > 0 && (len(given) > 0 || Text(values[0], len(values[0])) == toLF(values[0])) {
 		f.Value = values[0]
 	}
 	f.Min, f.Max = string(f.Minimum), string(f.Maximum)
