@@ -121,8 +121,10 @@ func (pushMode) awaitRefusal(ctx context.Context, r asker, p *questioner, cause 
 }
 
 func (pushMode) endVisit(r asker, key string, cause error) error {
-	r.endWith(&ending{err: cause, refusal: refuseVisit(key, cause), how: words.EndFailed})
-	return cause
+	e := &ending{err: fmt.Errorf("%w", cause), refusal: refuseVisit(key, cause),
+		how: words.EndFailed, repeatable: isLink(key)}
+	r.endWith(e)
+	return e.err
 }
 
 // returnMode is the mode of revision 2026-07-28: each round is a leg.

@@ -321,7 +321,7 @@ func (r *run) hasPushed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.answers, func(a *answer) bool {
-		return a.outcome == Accepted && strings.HasPrefix(a.key, pushPrefix) &&
+		return a.mayHaveEffect() && strings.HasPrefix(a.key, pushPrefix) &&
 			slices.Contains(r.flow.used, a.key)
 	})
 }
@@ -334,8 +334,7 @@ func (r asker) takePageAnswer(ctx context.Context, open *openQuestion) error {
 	}
 	r.ladder.noteOpen(open.question.key, nil)
 	if !taken {
-		return r.endWithText(protocol.CodeFlowEnded, words.EndFailed, "another call has used the "+
-			"answer; call again")
+		return r.endWithText(protocol.CodeFlowEnded, words.EndFailed, errUsed.Error())
 	}
 	err = r.recordOtherWay(ctx, &open.question, open.reply.Answer, open.answeredEvent())
 	if err != nil {

@@ -110,7 +110,7 @@ func (r *run) endLocked(e *ending) error {
 	}
 	if r.flow.end == nil {
 		r.flow.end = e
-		r.ctx.Cancel(e.err)
+		r.ctx.Cancel(fmt.Errorf("%w", e.err)) // another than e.err, see hasGoneOnLocked
 	}
 	return r.flow.end.err
 }

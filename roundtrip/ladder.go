@@ -28,14 +28,14 @@ func OnlyBy(ways ...event.Way) QuestionOption {
 	return questionOption(func(q *Question) {
 		q.ways = append([]event.Way{}, ways...)
 		for _, w := range ways {
-			if !slices.Contains(allWays, w) {
+			if !slices.Contains(allWays[:], w) {
 				q.err = fmt.Errorf("question %q: OnlyBy(%q): no such way", q.key, w)
 			}
 		}
 	})
 }
 
-var allWays = []event.Way{words.WayForm, words.WayLink, words.WayText, words.WayTask}
+var allWays = [...]event.Way{words.WayForm, words.WayLink, words.WayText, words.WayTask}
 
 func (q *Question) allows(way event.Way) bool {
 	return q.ways == nil || slices.Contains(q.ways, way)

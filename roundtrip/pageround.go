@@ -51,6 +51,8 @@ func isAnswered(open []openQuestion) bool {
 	return !missing
 }
 
+var errUsed = errors.New("another call has used the answer; call again")
+
 func isGone(open openQuestion) bool { return open.reply == nil }
 
 // findOpen returns the questions of a state that were asked on the page, with their replies. They
@@ -127,7 +129,13 @@ func (e *exchange) takeEarlier(ctx context.Context) error {
 	}
 	found.taken = true
 	e.ladder.earlier = found
-	return nil
+	for state != nil && err == nil { // copies, with the same answers, of a round that was sent twice
+		state, err = e.funnel.opts.Page.TakeCall(ctx, call, func(state []byte) bool {
+			k, _ := e.openKept(ctx, string(state))
+			return k != nil && k.claims.Flow == found.claims.Flow
+		})
+	}
+	return err
 }
 
 // mayShow reports whether this client, unlike that of an earlier call, may show its questions.
@@ -153,6 +161,12 @@ func (e *exchange) openKept(ctx context.Context, text string) (*keptCall, error)
 	open, err := e.findOpen(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if waiting.PageOf(ctx).IsOver == nil && slices.ContainsFunc(open, isGone) &&
+		slices.ContainsFunc(c.Answers, func(a claims.Answer) bool {
+			return !a.Mark.Set && a.Outcome != claims.Unseen
+		}) {
+		return nil, nil // guard style would run the code behind these answers again
 	}
 	return &keptCall{PageCall{State: []byte(text), Until: c.Expires}, c, open, false}, nil
 }
@@ -258,11 +272,16 @@ func (r responder) matchPage(ctx context.Context) (protocol.Result, error) {
 		}
 	}
 	if isAnswered(open) {
-		if err := r.acceptPage(ctx, open); err != nil {
+		switch err := r.acceptPage(ctx, open); {
+		case err == nil:
+			return nil, nil
+		case err == errUsed:
+			r.ladder.keep = nil
+			return r.refuseFlow(protocol.CodeFlowEnded, err.Error())
+		default:
 			r.ladder.putBack() // no handler has run
 			return r.refusePage(ctx, err)
 		}
-		return nil, nil
 	}
 	if slices.ContainsFunc(open, isGone) || !r.hasOtherAnswers(open) {
 		return nil, nil
@@ -284,7 +303,7 @@ func (r responder) readLinks(open []openQuestion) (agreed []string, refused *ope
 		switch {
 		case a != nil && a.asRefusal() != nil:
 			reply := *q.reply
-			reply.Answer = refusalResult(a.asRefusal())
+			reply.Answer, reply.Given = refusalResult(a.asRefusal()), time.Time{}
 			q.reply = &reply
 			return nil, &q
 		case a == nil || a.outcome != Accepted:
@@ -328,8 +347,7 @@ func (r responder) holdRound(ctx context.Context, open []openQuestion, link stri
 	return open, err
 }
 
-// acceptPage takes and records the page's answers to a round. One that another flow has taken is
-// asked for again.
+// acceptPage takes and records the page's answers to a round, or fails with errUsed.
 func (r responder) acceptPage(ctx context.Context, open []openQuestion) error {
 	for i := range open {
 		q := &open[i]
@@ -340,18 +358,21 @@ func (r responder) acceptPage(ctx context.Context, open []openQuestion) error {
 		if err != nil {
 			return err
 		}
-		if !taken {
-			r.dropMemoLocked(pageKey(q.question.key))
-			continue
+		if !taken { // this state is a copy, whose other answers have been used, too
+			return errUsed
 		}
-		if isFlowStyle(&q.question) { // else the handler acts on it, and may then be cut off
-			r.ladder.used = append(r.ladder.used, q.reply.ID)
-		}
+		r.ladder.used = append(r.ladder.used, q.reply.ID)
 		if err = r.recordOtherWay(ctx, &q.question, q.reply.Answer, q.answeredEvent()); err != nil {
 			return err
 		}
 		r.notifyFinished(ctx, q.question.key+linkSuffix)
 	}
+	// In guard style the handler acts on its answers, and may then be cut off.
+	r.ladder.used = slices.DeleteFunc(r.ladder.used, func(id string) bool {
+		return slices.ContainsFunc(open, func(q openQuestion) bool {
+			return q.reply != nil && q.reply.ID == id && !isFlowStyle(&q.question)
+		})
+	})
 	return nil
 }
 
@@ -509,7 +530,7 @@ func (r responder) keepAgreed(ctx context.Context, failed error) {
 	}
 	begun := r.acted
 	acted := begun || slices.ContainsFunc(r.answers, func(a *answer) bool {
-		return a.outcome == Accepted && a.round == r.number && !isLink(a.key)
+		return a.mayHaveEffect() && a.round == r.number
 	})
 	r.mu.Unlock()
 	switch {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ import (
 
 var (
 	mute   = host{name: "mute", caps: `{}`}
-	agrees = host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`} // to links
+	agrees = host{name: "link", caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`} // to links
 )
 
 func (h *hall) play(t *testing.T, who host, of string, era protocol.Era) string {
@@ -1350,19 +1351,76 @@ func TestAFormThatComesBackCountsAgain(t *testing.T) {
 	}
 }
 
-// In a session the next question's form is not answered.
+// In a session the next question's form or link is not answered.
 func TestAnAnswerIsKeptIfTheNextQuestionHasNone(t *testing.T) {
+	for _, who := range []host{{name: "form", caps: formCaps}, agrees} {
+		t.Run(who.name, func(t *testing.T) {
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				if err := askOne(ctx, "pay", onlyBy("text"))(); err != nil {
+					return nil, err
+				}
+				return server.Text("mailed"), askOne(ctx, "mail", onlyBy("form", "link"))()
+			}, nil)
+			h.browser().answer(h.wantLink(t, who, "", protocol.Legacy), "accept", "yes")
+			g := &guest{t: t, host: who, visit: func(string) {}}
+			g.call(h.connect(t), protocol.Legacy)
+			g.form = `{"action":"accept","content":{"yes":"y"}}`
+			g.visit = func(link string) { h.browser().answer(link, "accept", "yes") }
+			if text := g.call(h.connect(t), protocol.Legacy); text != "mailed" {
+				t.Errorf("the answer is lost: %q", text)
+			}
+		})
+	}
+}
+
+// Guard style would charge once more when it asks for the second yes again.
+func TestAYesOfGuardStyleEndsWithTheNextLink(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			charges := 0
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				if hasYes(ctx, "pay") {
+					charges++
+				}
+				return cmp.Or(askBack(ctx, "pay"), askBack(ctx, "mail")), nil
+			}, func(o *visit.QuestionOptions) { o.TTL = time.Second })
+			h.browser().answer(h.wantLink(t, mute, "", era), "accept", "yes")
+			h.wantLink(t, mute, "", era)
+			time.Sleep(1100 * time.Millisecond)
+			if h.want(t, mute, "", era, "pay?"); charges != 1 {
+				t.Errorf("charged %d times", charges)
+			}
+		})
+	}
+}
+
+// A client sends a leg twice, and both wait for the link in vain.
+func TestCopiesOfALegServeOneEffect(t *testing.T) {
 	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 		if err := askOne(ctx, "pay", onlyBy("text"))(); err != nil {
 			return nil, err
 		}
-		return server.Text("mailed"), askOne(ctx, "mail", onlyBy("form"))()
+		return server.Text("done"), askOne(ctx, "mail")()
 	}, nil)
-	who := host{caps: formCaps}
-	h.browser().answer(h.wantLink(t, who, "", protocol.Legacy), "accept", "yes")
-	h.want(t, who, "", protocol.Legacy, "nobody answered")
-	who.form = `{"action":"accept","content":{"yes":"y"}}`
-	h.want(t, who, "", protocol.Legacy, "mailed")
+	g, peer := &guest{t: t, host: agrees}, h.connect(t)
+	send := func(more string) (text string) {
+		return string(g.send(peer, protocol.MethodCallTool, "deploy", `"name":"deploy"`+more).Result)
+	}
+	link := regexp.MustCompile(`http://[^\\"]+`)
+	h.browser().answer(link.FindString(send("")), "accept", "yes")
+	asks := send("")
+	state := regexp.MustCompile(`"requestState":"[^"]+"`).FindString(asks)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { send(`,"inputResponses":{"mail (page)":{"action":"accept"}},` + state) })
+		time.Sleep(100 * time.Millisecond)
+	}
+	both.Wait()
+	h.browser().answer(link.FindString(asks), "accept", "yes")
+	if done, next := send(""), send(""); !strings.Contains(done, "done") ||
+		!strings.Contains(next, "pay?") {
+		t.Errorf("got %s, then %s", done, next)
+	}
 }
 
 // TestAYesServesOneEffect, though a later question fails and the handler goes on, or had another
@@ -1390,6 +1448,12 @@ func TestAYesServesOneEffect(t *testing.T) {
 				_ = form(ctx, "note")
 				charge()
 				return form(ctx, "receipt")
+			}},
+		"no answer, and the cause": {host{caps: formCaps},
+			func(ctx context.Context, _ *guest, charge func()) error {
+				_ = form(ctx, "note")
+				charge()
+				return context.Cause(ctx)
 			}},
 		"no answer, and its error with more": {host{caps: formCaps},
 			func(ctx context.Context, _ *guest, charge func()) error {

@@ -150,30 +150,30 @@ func (p *Page[Q, A]) linkTo(id string) string {
 	return p.url.String() + "?" + url.Values{"visit": {id}}.Encode()
 }
 
-// A refusal is shown in place of the author's page.
+// A refusal is shown in place of the author's page; zero: the page is shown.
 type refusal struct {
 	status    int    // of HTTP
 	how, text string // how is the event's
 }
 
 var (
-	refuseMethod = &refusal{http.StatusMethodNotAllowed, "method", "This page is opened by a link."}
-	refuseRemote = &refusal{http.StatusForbidden, "", "This page is for browsers on this machine."}
-	refuseHost   = &refusal{http.StatusForbidden, "host", "Open the link with the address that it " +
+	refuseMethod = refusal{http.StatusMethodNotAllowed, "method", "This page is opened by a link."}
+	refuseRemote = refusal{http.StatusForbidden, "", "This page is for browsers on this machine."}
+	refuseHost   = refusal{http.StatusForbidden, "host", "Open the link with the address that it " +
 		"was shown with."}
-	refuseOrigin = &refusal{http.StatusForbidden, "origin", "This was not sent by the page itself. " +
+	refuseOrigin = refusal{http.StatusForbidden, "origin", "This was not sent by the page itself. " +
 		"Open the link once more and use its form."}
-	refuseStranger = &refusal{http.StatusNotFound, "stranger", "This link is not for you, or not " +
+	refuseStranger = refusal{http.StatusNotFound, "stranger", "This link is not for you, or not " +
 		"any more. If it came to you from another person, leave it: what you enter would be " +
 		"theirs. If it is yours, log in as the one who was asked, or call again what led to it."}
-	refuseOver = &refusal{http.StatusGone, "over", "This link is over: it was finished already, or " +
+	refuseOver = refusal{http.StatusGone, "over", "This link is over: it was finished already, or " +
 		"refused where it was shown. You can close this page."}
-	refuseLate = &refusal{http.StatusGone, "late", "The time of this link is over. Nothing was " +
+	refuseLate = refusal{http.StatusGone, "late", "The time of this link is over. Nothing was " +
 		"changed; call again what led to it."}
-	refuseSize  = &refusal{http.StatusRequestEntityTooLarge, "size", "That is too much for this page."}
-	refuseToken = &refusal{http.StatusForbidden, "token", "This form is of another browser or " +
+	refuseSize  = refusal{http.StatusRequestEntityTooLarge, "size", "That is too much for this page."}
+	refuseToken = refusal{http.StatusForbidden, "token", "This form is of another browser or " +
 		"login, or cookies are off. Nothing was changed; open the link once more."}
-	refuseStore = &refusal{http.StatusServiceUnavailable, "store", "The server is busy. Nothing " +
+	refuseStore = refusal{http.StatusServiceUnavailable, "store", "The server is busy. Nothing " +
 		"was changed; try again in a moment."}
 )
 
@@ -188,13 +188,13 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &Visit[Q, A]{page: p, id: r.URL.Query().Get("visit"), post: r.Method == http.MethodPost,
 		addr: r.RemoteAddr}
 	refused := p.checkRequest(r)
-	if refused == nil {
+	if refused.status == 0 {
 		r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
 		var known bool
 		if v.Visitor, known = p.opts.Visitor(w, r); !known {
 			return
 		}
-		if refused = p.open(w, r, v); refused == nil {
+		if refused = p.open(w, r, v); refused.status == 0 {
 			if !v.post {
 				v.reportServed(r.Context(), "shown")
 			}
@@ -210,7 +210,7 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // write shows the refusal as a page, which phones show in a readable size.
-func (r *refusal) write(w http.ResponseWriter) {
+func (r refusal) write(w http.ResponseWriter) {
 	head, rest, _ := strings.Cut(r.text, ". ")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(r.status)
@@ -218,7 +218,7 @@ func (r *refusal) write(w http.ResponseWriter) {
 }
 
 // checkRequest refuses requests that no browser on the page sends.
-func (p *Page[Q, A]) checkRequest(r *http.Request) *refusal {
+func (p *Page[Q, A]) checkRequest(r *http.Request) refusal {
 	switch {
 	case p.url.Scheme == "http" && r.Host != p.url.Host: // another name of this machine
 		return refuseHost
@@ -228,11 +228,11 @@ func (p *Page[Q, A]) checkRequest(r *http.Request) *refusal {
 	case r.Header.Get("Origin") != p.url.Scheme+"://"+p.url.Host:
 		return refuseOrigin
 	}
-	return nil
+	return refusal{}
 }
 
 // open reads the request's visit if it is open and belongs to its visitor.
-func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) *refusal {
+func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
 	var err error
 	v.row, err = p.get(r.Context(), rowAsked, v.id)
 	switch {
@@ -257,7 +257,7 @@ func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]
 }
 
 // checkToken checks a POST's token, or makes a form's token. The cookie binds it to one browser.
-func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) *refusal {
+func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
 	var browser string
 	if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) == len(rand.Text()) {
 		browser = cookie.Value
@@ -273,7 +273,7 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 		if err != nil || browser == "" || string(plain) != bound() {
 			return refuseToken
 		}
-		return nil
+		return refusal{}
 	}
 	if browser == "" {
 		browser = rand.Text()
@@ -285,7 +285,7 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 	if v.Token, err = p.ring.Seal(r.Context(), []byte(bound())); err != nil {
 		return refuseStore
 	}
-	return nil
+	return refusal{}
 }
 
 // LocalVisitor is a Visitor for a stdio server's own loopback listener: callers, and local browsers
