@@ -17,12 +17,9 @@ type DiscoverResult struct {
 func (r *DiscoverResult) ServerInfo() *Implementation { return serverInfo(r.Meta) }
 
 func serverInfo(m Meta) *Implementation {
+	info := &Implementation{}
 	raw, ok := m.Get(MetaServerInfo)
-	if !ok {
-		return nil
-	}
-	info, err := decodeImplementation(raw)
-	if err != nil {
+	if !ok || readObject(raw, info, nil) != nil {
 		return nil
 	}
 	return info

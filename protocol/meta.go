@@ -178,11 +178,6 @@ type clientMeta struct {
 	capabilities ClientCapabilities
 }
 
-func decodeImplementation(raw []byte) (*Implementation, error) {
-	info := &Implementation{}
-	return info, readObject(raw, info, nil)
-}
-
 func (info *Implementation) checkComplete() error { return nil }
 
 func (info *Implementation) codeMembers(w *objectWriter, m member) error {

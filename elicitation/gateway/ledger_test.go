@@ -157,7 +157,9 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 				if relayed {
 					content = "5" // invalid
 				}
-				got = answerWith(t, url, `{"action":"accept","content":{"name":`+content+`}}`)
+				key, state := askedBy(t, modernRaw(t, url, "ann", "ops_x", "", ""))
+				got = modernRaw(t, url, "ann", "ops_x", state,
+					`{"`+key+`":{"action":"accept","content":{"name":`+content+`}}}`)
 				want, c.text = "created|delivered|error reason=invalid_reply code=-32603", ""
 			} else {
 				got = callText(t, mcp, "ops_x")
@@ -186,12 +188,6 @@ func (l *ledger) want(t *testing.T, want string) {
 		return len(events) >= len(strings.Split(want, "|"))
 	})
 	wantEqual(t, "the log has", strings.Join(events, "|"), want)
-}
-
-func answerWith(t *testing.T, url, answer string) string {
-	t.Helper()
-	key, state := askedBy(t, modernRaw(t, url, "ann", "ops_x", "", ""))
-	return modernRaw(t, url, "ann", "ops_x", state, `{"`+key+`":`+answer+`}`)
 }
 
 func askedBy(t *testing.T, response string) (key, state string) {

@@ -29,12 +29,6 @@ type holder struct {
 	stop      func() bool // stops waiting for the holder's end
 }
 
-func newSubscribed(most int) *subscribed {
-	return &subscribed{holders: map[string][]holder{},
-		room: quota.New(quota.Options[protocol.Principal]{Total: int64(most),
-			Share: quota.ShareOf(int64(most)), Local: protocol.LocalPrincipal()})}
-}
-
 // add subscribes until life ends, or returns the limit reached; added is false if by had it.
 func (s *subscribed) add(life context.Context, uri string, principal protocol.Principal, by any,
 ) (added bool, limit quota.Limit) {

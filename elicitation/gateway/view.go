@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -45,7 +46,10 @@ func (u *upstream) startView(caller protocol.Principal) *view {
 	v := &view{upstream: u, caller: caller, changed: make(chan struct{}, 1),
 		read: make(chan struct{}), retry: make(chan struct{}, 1), began: time.Now()}
 	v.lastUsed = v.began
-	v.shares = newSubscribed(u.gateway.limits.entries)
+	most := int64(u.gateway.limits.entries)
+	v.shares = &subscribed{holders: map[string][]holder{},
+		room: quota.New(quota.Options[protocol.Principal]{Total: most, Share: quota.ShareOf(most),
+			Local: protocol.LocalPrincipal()})}
 	v.catalog = u.gateway.server.NewCatalog(func() { notify(v.changed) })
 	ctx, stop := context.WithCancel(u.gateway.life)
 	v.stop = stop

@@ -17,14 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// startAlone starts a single internal/conformance/everything, and returns its address.
-func startAlone(t *testing.T, program string) (address string) {
-	t.Helper()
-	r := &replica{program: program, address: freeAddress(t)}
-	r.start(t)
-	return r.address
-}
-
 // A fleet is a set of replicas of internal/conformance/everything that know each other.
 type fleet struct {
 	replicas []*replica

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -67,7 +68,10 @@ func connectGoSDK(t *testing.T, who *person, mute bool, revision string,
 	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1.0.0"}, opts)
 	if !mute {
-		for _, uri := range who.handOverRoots() {
+		roots := strings.Fields(who.answers["roots"])
+		who.answers = maps.Clone(who.answers)
+		delete(who.answers, "roots") // the client keeps the directories itself
+		for _, uri := range roots {
 			c.AddRoots(&mcp.Root{URI: uri})
 		}
 	}

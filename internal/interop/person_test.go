@@ -3,7 +3,6 @@ package interop_test
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -76,14 +75,6 @@ func (p *person) elicit(ctx context.Context,
 }
 
 func (p *person) roots() []string { return strings.Fields(p.answer("roots")) }
-
-// handOverRoots is for a client that keeps the directories itself.
-func (p *person) handOverRoots() []string {
-	kept := strings.Fields(p.answers["roots"])
-	p.answers = maps.Clone(p.answers)
-	delete(p.answers, "roots")
-	return kept
-}
 
 // wantAsked checks that each question that has an answer was asked n times.
 func (p *person) wantAsked(n int) {

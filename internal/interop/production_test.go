@@ -32,7 +32,10 @@ func TestProductionFleet(t *testing.T) {
 			d := deployProduction(t, program, p)
 			t.Run("tools", d.checkTools)
 			t.Run("login", d.checkLogins)
-			t.Run("a replica is killed in mid-question", d.checkOwnersKilled)
+			for _, of := range []string{"rondo", "official", "mcp-go"} {
+				t.Run("a replica is killed in mid-question, "+of,
+					func(t *testing.T) { d.checkOwnerKilled(t, of) })
+			}
 			t.Run("replicas are killed in mid-flow", d.checkReplicasKilled)
 			t.Run("the issuer changes its keys", d.checkIssuerRotation)
 			t.Run("sealing keys change", d.checkRotation)
@@ -231,15 +234,9 @@ func (d *deployment) checkLogins(t *testing.T) {
 	}
 }
 
-// checkOwnersKilled kills the replica that owns a session while its user is asked. The call fails
+// checkOwnerKilled kills the replica that owns a session while its user is asked. The call fails
 // and nothing is paid. Another replica serves the next session. TypeScript's clients are excluded,
 // because they wait for the answer until their timeout (testdata/replicas.md).
-func (d *deployment) checkOwnersKilled(t *testing.T) {
-	for _, of := range []string{"rondo", "official", "mcp-go"} {
-		t.Run(of, func(t *testing.T) { d.checkOwnerKilled(t, of) })
-	}
-}
-
 func (d *deployment) checkOwnerKilled(t *testing.T, of string) {
 	before := d.payments(t)
 	ctx := within(t, patience)

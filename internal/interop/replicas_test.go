@@ -24,8 +24,9 @@ func TestSessionsBehindProxies(t *testing.T) {
 	t.Run("session", func(t *testing.T) {
 		t.Run("one server", func(t *testing.T) {
 			t.Parallel()
-			address := startAlone(t, program)
-			walkAll(t, address, []string{address}, false)
+			r := &replica{program: program, address: freeAddress(t)}
+			r.start(t)
+			walkAll(t, r.address, []string{r.address}, false)
 		})
 		for _, p := range proxies() {
 			t.Run(p.name, func(t *testing.T) {

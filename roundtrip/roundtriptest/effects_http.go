@@ -27,7 +27,9 @@ type countingTransport struct {
 
 // RoundTrip counts a copy: a round tripper must not change the request.
 func (c *countingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	effect := attack.Effect{Text: req.Method + " " + withoutQuery(req)}
+	shown := *req.URL
+	shown.User, shown.RawQuery, shown.Fragment = nil, "", "" // which may be secret
+	effect := attack.Effect{Text: req.Method + " " + shown.String()}
 	effect.Repeatable = req.Header.Get("Idempotency-Key") != "" || slices.Contains([]string{"",
 		http.MethodGet, http.MethodHead, http.MethodOptions}, req.Method)
 	digest := sha256.New()
@@ -45,11 +47,4 @@ func (c *countingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	effect.Identity = string(digest.Sum(nil))
 	c.effects.Record(effect)
 	return c.base.RoundTrip(req)
-}
-
-// withoutQuery returns the URL without parts that may be secret.
-func withoutQuery(req *http.Request) string {
-	u := *req.URL
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
 }

@@ -191,13 +191,12 @@ func openReplica(t *testing.T, transport string, handle handler,
 }
 
 // inProcess is a server as the peer of a client without sessions.
-type (
-	inProcess struct {
-		*server.Server
-		noSessions
-	}
-	noSessions struct{ protocol.LegacyPeer }
-)
+type inProcess struct {
+	*server.Server
+	noSessions
+}
+
+type noSessions struct{ protocol.LegacyPeer }
 
 // enter answers the question behind a link, or declines it if target is empty.
 func (b *browser) enter(link, target string) {

@@ -1417,10 +1417,8 @@ func TestCopiesOfALegServeOneEffect(t *testing.T) {
 	}
 	both.Wait()
 	h.browser().answer(link.FindString(asks), "accept", "yes")
-	if done, next := send(""), send(""); !strings.Contains(done, "done") ||
-		!strings.Contains(next, "pay?") {
-		t.Errorf("got %s, then %s", done, next)
-	}
+	want(t, send(""), "done")
+	want(t, send(""), "pay?")
 }
 
 // TestAYesServesOneEffect, though a later question fails and the handler goes on, or had another

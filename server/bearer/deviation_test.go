@@ -239,7 +239,9 @@ func readIssuers(t *testing.T, g protector) string {
 	var document struct {
 		Servers []string `json:"authorization_servers"`
 	}
-	getJSON(t, h, &document)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	check(t, json.Unmarshal(w.Body.Bytes(), &document))
 	return fmt.Sprint(strings.Join(document.Servers, " "))
 }
 
@@ -252,13 +254,6 @@ func TestLoginURL(t *testing.T) {
 	wantEqual(t, "the metadata names", readIssuers(t, g), issuerURL)
 	wantPassed(t, send(t, g, g.token(map[string]any{"iss": "https://sts.example.com/tenant/"})),
 		strings.Replace(alice, issuerURL, "https://sts.example.com/tenant/", 1))
-}
-
-func getJSON(t *testing.T, h http.Handler, v any) {
-	t.Helper()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	check(t, json.Unmarshal(w.Body.Bytes(), v))
 }
 
 type deviation struct {

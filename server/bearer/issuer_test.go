@@ -3,7 +3,6 @@ package bearer_test
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -175,13 +174,6 @@ func sign(t testing.TB, algorithm jose.SignatureAlgorithm, key any, kind string,
 	text, err := signed.CompactSerialize()
 	check(t, err)
 	return text
-}
-
-func keySet(t testing.TB, key crypto.PublicKey, id string) []byte {
-	t.Helper()
-	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key, KeyID: id}}})
-	check(t, err)
-	return set
 }
 
 func newResourceServer(t testing.TB, f *fakeIssuer,

@@ -234,9 +234,11 @@ func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 // Keys in Issuer.Keys are never fetched: the issuer may be unreachable.
 func TestGivenKeysAreNeverFetched(t *testing.T) {
 	f := newFakeIssuer(t)
-	g := &guarded{f, newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
-		i.Keys = keySet(t, f.signer.Public().Key, "k1")
-	})), map[string]string{}}
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+		Key: f.signer.Public().Key, KeyID: "k1"}}})
+	check(t, err)
+	g := &guarded{f, newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) { i.Keys = set })),
+		map[string]string{}}
 	g.run("good rotate=k2 keep=x x:key")
 	if len(f.requests) != 0 {
 		t.Errorf("the issuer was asked: %v", f.requests)

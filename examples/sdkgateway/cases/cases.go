@@ -91,7 +91,7 @@ func Run(t *testing.T, build Builder) {
 			g := start(t, build, s.reply == "")
 			text := g.connect(t, "ann", s.declares, s.reply).call(t, s.tool, s.question)
 			if s.tool == "outside" {
-				text = g.upstream.askOutside(s.question)
+				text = g.upstream.ask(s.question, func(message string) { g.upstream.outside <- message })
 			}
 			if want, _, isPrefix := strings.Cut(s.upstream, "*"); text != s.upstream &&
 				!(isPrefix && strings.HasPrefix(text, want)) {
@@ -320,11 +320,6 @@ func (u *upstream) ask(question string, write func(string)) (outcome string) {
 	u.mu.Unlock()
 	write(`{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":` + question + `}`)
 	return <-answer
-}
-
-// askOutside asks on the session's stream.
-func (u *upstream) askOutside(question string) string {
-	return u.ask(question, func(message string) { u.outside <- message })
 }
 
 // A client answers each question with the same reply.
