@@ -1364,8 +1364,8 @@ func TestAnAnswerIsKeptIfTheNextQuestionHasNone(t *testing.T) {
 			h.browser().answer(h.wantLink(t, who, "", protocol.Legacy), "accept", "yes")
 			g := &guest{t: t, host: who, visit: func(string) {}}
 			g.call(h.connect(t), protocol.Legacy)
-			g.form = `{"action":"accept","content":{"yes":"y"}}`
-			g.visit = func(link string) { h.browser().answer(link, "accept", "yes") }
+			who.form = `{"action":"accept","content":{"yes":"y"}}`
+			g = &guest{t: t, host: who, visit: func(l string) { h.browser().answer(l, "accept", "yes") }}
 			if text := g.call(h.connect(t), protocol.Legacy); text != "mailed" {
 				t.Errorf("the answer is lost: %q", text)
 			}
