@@ -43,8 +43,8 @@ func isAnswered(open []openQuestion) bool {
 		reply := open[i].reply
 		if reply == nil || reply.Answer == nil {
 			missing = true
-		} else if outcome, _, _ := interpret(protocol.KindElicitForm,
-			reply.Answer); outcome != Accepted {
+		} else if outcome, _, _ := interpret(protocol.KindElicitForm, reply.Answer); outcome !=
+			Accepted && !strings.HasPrefix(open[i].question.key, pushPrefix) { // which goes on after it
 			return true
 		}
 	}
@@ -97,15 +97,19 @@ func (e *exchange) takeEarlier(ctx context.Context) error {
 	links := e.showsByItself(protocol.KindElicitURL)
 	var found, waits *keptCall
 	var failed error
-	var inLink, showAgain bool
+	var inLink, gone, showAgain bool
 	wanted := func(state []byte) bool {
 		k, err := e.openKept(ctx, string(state))
 		if failed = cmp.Or(failed, err); k == nil {
 			return false
 		}
 		found = k
-		if isAnswered(k.open) || slices.ContainsFunc(k.open, isGone) {
+		if isAnswered(k.open) {
 			return true
+		}
+		if slices.ContainsFunc(k.open, isGone) {
+			gone = true
+			return showAgain // only if none is answered
 		}
 		if slices.ContainsFunc(k.open, func(q openQuestion) bool {
 			return q.way != words.WayText && q.reply.Answer == nil
@@ -120,7 +124,7 @@ func (e *exchange) takeEarlier(ctx context.Context) error {
 	}
 	call := &PageCall{Principal: e.call.Principal, Digest: digest}
 	state, err := e.funnel.opts.Page.TakeCall(ctx, call, wanted)
-	if showAgain = true; state == nil && err == nil && inLink { // and none is answered
+	if showAgain = true; state == nil && err == nil && (inLink || gone) { // and none is answered
 		state, err = e.funnel.opts.Page.TakeCall(ctx, call, wanted)
 	}
 	if err != nil || state == nil {
@@ -277,6 +281,7 @@ func (r responder) matchPage(ctx context.Context) (protocol.Result, error) {
 			return nil, nil
 		case err == errUsed:
 			r.ladder.keep = nil
+			r.reportFlowEnd(ctx, words.EndFailed)
 			return r.refuseFlow(protocol.CodeFlowEnded, err.Error())
 		default:
 			r.ladder.putBack() // no handler has run
@@ -347,7 +352,8 @@ func (r responder) holdRound(ctx context.Context, open []openQuestion, link stri
 	return open, err
 }
 
-// acceptPage takes and records the page's answers to a round, or fails with errUsed.
+// acceptPage takes and records the page's answers to a round, or fails with errUsed. A task asks
+// again for what a run of it that died has taken.
 func (r responder) acceptPage(ctx context.Context, open []openQuestion) error {
 	for i := range open {
 		q := &open[i]
@@ -358,8 +364,12 @@ func (r responder) acceptPage(ctx context.Context, open []openQuestion) error {
 		if err != nil {
 			return err
 		}
-		if !taken { // this state is a copy, whose other answers have been used, too
+		if !taken && r.taskRun() == nil { // this state is a copy, whose other answers are used, too
 			return errUsed
+		}
+		if !taken { // a run of the task that died has used it
+			r.dropMemoLocked(pageKey(q.question.key))
+			continue
 		}
 		r.ladder.used = append(r.ladder.used, q.reply.ID)
 		if err = r.recordOtherWay(ctx, &q.question, q.reply.Answer, q.answeredEvent()); err != nil {

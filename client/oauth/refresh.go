@@ -41,12 +41,6 @@ func (s *Source) hasRefreshFailedOften(token string) bool {
 	return s.history.token == token && s.history.failedRefreshes >= maxFailedRefreshes
 }
 
-// isUnreadable reports whether the token endpoint's response has neither tokens nor an error.
-func isUnreadable(err error) bool {
-	failed, ok := errors.AsType[*TokenError](err)
-	return ok && failed.unreadable
-}
-
 func (r *tokenRecord) validFor() time.Duration {
 	if r.Expiry.IsZero() {
 		return maxExpiry

@@ -144,7 +144,8 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	case moved: // the token's refresh token and age do not count there
 	case record.Refresh != "" && !refusedNew:
 		err := s.refreshToken(ctx, sent)
-		if !isFinalRefusal(err) && !(isUnreadable(err) && s.hasRefreshFailedOften(sent)) {
+		failed, ok := errors.AsType[*TokenError](err)
+		if !isFinalRefusal(err) && !(ok && failed.unreadable && s.hasRefreshFailedOften(sent)) {
 			return err // the token was replaced, or the failure is transient
 		}
 	case valid && time.Since(record.LoggedIn) < failureMemory:

@@ -48,7 +48,9 @@ func run(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	notes.Handle("/", printRefusals(handler, out))
+	notes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(&refusalPrinter{w, out}, r)
+	})
 	return useNotes(ctx, endpoint, out)
 }
 
@@ -58,12 +60,6 @@ func printConsent(next http.Handler, out *log.Logger) http.Handler {
 			out.Printf("browser   alice consents to %q", r.URL.Query().Get("scope"))
 		}
 		next.ServeHTTP(w, r)
-	})
-}
-
-func printRefusals(next http.Handler, out *log.Logger) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&refusalPrinter{w, out}, r)
 	})
 }
 

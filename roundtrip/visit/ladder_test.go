@@ -404,6 +404,59 @@ func TestATaskShowsTheLink(t *testing.T) {
 	}
 }
 
+// A task whose process shuts down while it works with an answer asks again on another replica.
+func TestATaskThatIsTakenOverAsksAgain(t *testing.T) {
+	t.Parallel()
+	pages, saved, runs := store.NewMemoryStateStore(0), store.NewMemoryTaskStore(), atomic.Int64{}
+	works, halls, added := make(chan int, 1), [2]*hall{}, [2]*tasks.Tasks{}
+	for i, address := 0, ""; i < 2; i, address = i+1, halls[0].address {
+		halls[i] = openReplica(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+			if err := roundtrip.BeginTask(ctx); err != nil {
+				return nil, err
+			}
+			if err := askOne(ctx, "pay")(); err != nil {
+				return nil, err
+			}
+			if runs.Add(1) == 1 {
+				works <- i
+				<-ctx.Done()
+			}
+			return server.Text("done"), ctx.Err()
+		}, func(o *visit.QuestionOptions) { o.Store, o.Keys = pages, newKeys() }, address)
+		var err error
+		added[i], err = tasks.New(halls[i].server, &tasks.Options{Store: saved, Keys: newKeys(),
+			Lease: 3 * time.Second, Sweep: time.Second})
+		noError(t, err)
+		defer added[i].Shutdown(context.Background())
+	}
+	g := &guest{t: t, host: host{caps: `{"extensions":{"` + protocol.ExtensionTasks + `":{}}}`}}
+	var task struct{ TaskID, Status, StatusMessage string }
+	read := func(i int, method, name, params string) {
+		noError(t, json.Unmarshal(g.send(halls[i].connect(t), method, name, params).Result, &task))
+	}
+	read(0, protocol.MethodCallTool, "deploy", `"name":"deploy","arguments":{}`)
+	links, on := map[string]bool{}, 0
+	for deadline := time.Now().Add(30 * time.Second); task.Status != "completed" &&
+		time.Now().Before(deadline); time.Sleep(time.Second) {
+		select {
+		case at := <-works:
+			on = 1 - at
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			_ = added[at].Shutdown(ended)
+		default:
+		}
+		read(on, protocol.MethodGetTask, task.TaskID, `"taskId":"`+task.TaskID+`"`)
+		if link := linkIn.FindString(task.StatusMessage); link != "" && !links[link] {
+			links[link] = true
+			halls[0].browser().answer(link, "accept", "yes")
+		}
+	}
+	if done := halls[0].done.Load() + halls[1].done.Load(); done != 1 || len(links) != 2 {
+		t.Errorf("%+v, done %d times after %d links", task, done, len(links))
+	}
+}
+
 func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.Response {
 	g.t.Helper()
 	ctx := cmp.Or(g.ctx, g.t.Context())

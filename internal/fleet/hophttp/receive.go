@@ -12,12 +12,6 @@ import (
 // TicketLife is how long an owner accepts its ticket and remembers served hops.
 const TicketLife = 30 * time.Second
 
-// newTicket returns a ticket, which only this owner reads: its start number and the time since.
-func (f *Forwarder) newTicket() string {
-	age := uint64(time.Since(f.began))
-	return string(binary.BigEndian.AppendUint64([]byte(f.self.Start), age))
-}
-
 // readTicket returns when a ticket was issued, and whether it is this owner's and not expired.
 func (f *Forwarder) readTicket(ticket string) (issued time.Duration, ok bool) {
 	text, ok := strings.CutPrefix(ticket, f.self.Start)
@@ -49,8 +43,10 @@ func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool
 	if f.draining.Load() {
 		draining = "1"
 	}
+	// Only this owner reads its ticket: its start number and the time since.
+	ticket := binary.BigEndian.AppendUint64([]byte(f.self.Start), uint64(time.Since(f.began)))
 	w.Header()[headerProof] = []string{
-		f.codec.Seal(KindProof, challenge[2], f.newTicket(), draining)}
+		f.codec.Seal(KindProof, challenge[2], string(ticket), draining)}
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }
