@@ -167,7 +167,7 @@ func readCallID(params json.RawMessage) string {
 	return findText(meta, MetaCall)
 }
 
-// findText returns the text of a member of a JSON object, or "" if there is none.
+// findText returns a member of a JSON object as text, or "" without one.
 func findText(object json.RawMessage, name string) string {
 	value, _ := protocol.Meta(object).Get(name)
 	text, _ := jsonx.Text(value)

@@ -167,7 +167,7 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 			missing, err := r.collectAnswer(one)
 			return !missing, err
 		}
-		pushed := strings.HasPrefix(q.key, pushPrefix)
+		pushed := isPush(q.key)
 		if pushed && way == words.WayText {
 			if waiting.PageOf(&r.ctx).Returns {
 				r.freeKey(q.key)
@@ -321,7 +321,7 @@ func (r *run) hasPushed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.answers, func(a *answer) bool {
-		return a.mayHaveEffect() && strings.HasPrefix(a.key, pushPrefix) &&
+		return a.mayHaveEffect() && isPush(a.key) &&
 			slices.Contains(r.flow.used, a.key)
 	})
 }
@@ -445,3 +445,4 @@ func (r asker) openReturned(result protocol.Result) {
 }
 
 func isLink(key string) bool { return strings.HasSuffix(key, linkSuffix) }
+func isPush(key string) bool { return strings.HasPrefix(key, pushPrefix) }

@@ -204,7 +204,7 @@ func refuseVisit(key string, cause error) *refusal {
 	}
 	if question, ok := strings.CutSuffix(key, linkSuffix); ok {
 		text := fmt.Sprintf("the question %q was not answered in time; call again", question)
-		if strings.HasPrefix(key, pushPrefix) {
+		if isPush(key) {
 			text = "the question was not answered in time. " + waiting.UnknownEffect
 		}
 		return &refusal{code: protocol.CodeFlowEnded, text: text}

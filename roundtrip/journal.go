@@ -54,7 +54,7 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 		a.checked = true // the handler gets it
 	}
 	switch {
-	case a.outcome == Invalid, a.unsolicited && !q.allows(words.WayForm):
+	case a.outcome == Invalid, a.unsolicited && !q.allowsWay(words.WayForm):
 		return nil, errMissing
 	case a.outcome != Accepted && q.askAgain:
 		return nil, errMissing

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -37,7 +36,7 @@ func OnlyBy(ways ...event.Way) QuestionOption {
 
 var allWays = [...]event.Way{words.WayForm, words.WayLink, words.WayText, words.WayTask}
 
-func (q *Question) allows(way event.Way) bool {
+func (q *Question) allowsWay(way event.Way) bool {
 	return q.ways == nil || slices.Contains(q.ways, way)
 }
 
@@ -158,7 +157,7 @@ func (r responder) putBackUnlessActed(ctx context.Context) {
 	r.mu.Lock()
 	acted := r.acted || r.inPlace || waiting.PageOf(ctx).Acted || slices.ContainsFunc(r.answers,
 		func(a *answer) bool {
-			return (!a.mark.Set || strings.HasPrefix(a.key, pushPrefix)) && a.mayHaveEffect()
+			return (!a.mark.Set || isPush(a.key)) && a.mayHaveEffect()
 		})
 	r.mu.Unlock()
 	if r.ladder != nil && !acted {
@@ -215,7 +214,7 @@ func (r *run) wayOf(q *Question) event.Way {
 		return words.WayForm
 	}
 	canAsk := func(way event.Way, request protocol.InputRequest) bool {
-		return q.allows(way) && (request == nil || r.askingMode().checkAskable(&r.questioner, request) == nil)
+		return q.allowsWay(way) && (request == nil || r.askingMode().checkAskable(&r.questioner, request) == nil)
 	}
 	inTask, link := r.taskRun() != nil, q.key+linkSuffix
 	switch usable := r.canUsePage(); {

@@ -43,8 +43,10 @@ func isAnswered(open []openQuestion) bool {
 		reply := open[i].reply
 		if reply == nil || reply.Answer == nil {
 			missing = true
-		} else if outcome, _, _ := interpret(protocol.KindElicitForm, reply.Answer); outcome !=
-			Accepted && !strings.HasPrefix(open[i].question.key, pushPrefix) { // which goes on after it
+			continue
+		}
+		outcome, _, _ := interpret(protocol.KindElicitForm, reply.Answer)
+		if outcome != Accepted && !isPush(open[i].question.key) { // a handler that pushes goes on
 			return true
 		}
 	}
@@ -352,8 +354,8 @@ func (r responder) holdRound(ctx context.Context, open []openQuestion, link stri
 	return open, err
 }
 
-// acceptPage takes and records the page's answers to a round, or fails with errUsed. A task asks
-// again for what a run of it that died has taken.
+// acceptPage takes and records the page's answers to a round, or fails with errUsed. If a task's
+// run died with an answer, the task asks again.
 func (r responder) acceptPage(ctx context.Context, open []openQuestion) error {
 	for i := range open {
 		q := &open[i]

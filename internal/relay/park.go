@@ -260,8 +260,8 @@ func (p *Park) removeLater(id string, until time.Time) {
 	})
 }
 
-// find returns the call of a state. One that is known and nil has lost its result.
-func (p *Park) find(state json.RawMessage) (call *Parked, known bool) {
+// findCall returns the call of a state. One that is known and nil has lost its result.
+func (p *Park) findCall(state json.RawMessage) (call *Parked, known bool) {
 	var s State
 	if json.Unmarshal(state, &s) != nil {
 		return nil, false
@@ -274,7 +274,7 @@ func (p *Park) find(state json.RawMessage) (call *Parked, known bool) {
 
 // isOver reports whether a state's call has ended here.
 func (p *Park) isOver(state json.RawMessage) bool {
-	parked, known := p.find(state)
+	parked, known := p.findCall(state)
 	return known && (parked == nil || parked.isOver())
 }
 
@@ -378,7 +378,7 @@ func (p *Park) WatchRequest(
 	ctx = waiting.WithPage(ctx, page)
 	result, err := next(context.WithValue(ctx, requestKey{}, r), req)
 	if r.parked == nil && !page.Kept.IsZero() { // a leg that was answered before the handler ran
-		r.parked, _ = p.find(page.State)
+		r.parked, _ = p.findCall(page.State)
 	}
 	if r.parked == nil {
 		return result, err

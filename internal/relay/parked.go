@@ -311,8 +311,8 @@ func (p *Parked) hasShown() bool {
 	return p.lastLegLocked() == nil && p.legs[len(p.legs)-1].outcome.questions != nil
 }
 
-// noteKept notes that the next call with the same arguments may come back, unless one has come since
-// the leg l. A request without a leg passes nil.
+// noteKept records until when the client may come back by another call. It does nothing if a leg has
+// come after l; a request without a leg passes nil.
 func (p *Parked) noteKept(until time.Time, l *leg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

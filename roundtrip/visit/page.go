@@ -177,7 +177,7 @@ var (
 		"was changed; try again in a moment."}
 )
 
-// ServeHTTP serves the page, or a short text if it refuses the browser.
+// ServeHTTP serves the page, or a short one if it refuses the browser.
 func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -206,11 +206,11 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Allow", "GET, HEAD, POST")
 	}
 	v.reportServed(r.Context(), refused.how)
-	refused.write(w)
+	refused.writePage(w)
 }
 
-// write shows the refusal as a page, which phones show in a readable size.
-func (r refusal) write(w http.ResponseWriter) {
+// writePage shows the refusal as a page, which phones show in a readable size.
+func (r refusal) writePage(w http.ResponseWriter) {
 	head, rest, _ := strings.Cut(r.text, ". ")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(r.status)
@@ -292,7 +292,7 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 // with the link, are [protocol.LocalPrincipal]. It refuses remote and proxied requests.
 func LocalVisitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	if rules.RefusePeer(r.RemoteAddr, r.Header) != "" {
-		refuseRemote.write(w)
+		refuseRemote.writePage(w)
 		return protocol.Principal{}, false
 	}
 	return protocol.LocalPrincipal(), true

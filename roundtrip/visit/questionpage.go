@@ -71,7 +71,7 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 		shown, err = htmlform.New(parsed, r.PostForm)
 	}
 	if err != nil { // of a version that supported other forms
-		refuseStranger.write(w)
+		refuseStranger.writePage(w)
 		return
 	}
 	view := &QuestionView{Server: htmlform.Text(p.opts.Server, maxName),
@@ -87,7 +87,7 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 			view.Done = answer.action
 		case errors.Is(err, ErrOver):
 			v.reportServed(r.Context(), refuseOver.how)
-			refuseOver.write(w)
+			refuseOver.writePage(w)
 			return
 		default:
 			shown.Fault, status = refuseStore.text, refuseStore.status

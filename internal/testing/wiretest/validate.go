@@ -2,7 +2,6 @@ package wiretest
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +76,10 @@ func (s *Schema) call(from From, kind, general string, methods map[string]string
 	if err := s.callRules(kind, name, method, object, foreign); err != nil {
 		return err
 	}
-	return cmp.Or(s.check(general, object), s.check(name, object))
+	if err := s.check(general, object); err != nil {
+		return err
+	}
+	return s.check(name, object)
 }
 
 func (s *Schema) error(object map[string]any, foreign []string) error {
@@ -111,7 +113,10 @@ func (s *Schema) result(answers string, object map[string]any, foreign []string)
 	if err != nil {
 		return err
 	}
-	return cmp.Or(s.check(general, object), s.check(name, result))
+	if err := s.check(general, object); err != nil {
+		return err
+	}
+	return s.check(name, result)
 }
 
 // Validate fails t if raw, sent by from, is not a message of revision; see [Schema.Message].
